@@ -1,0 +1,361 @@
+"""The store: what the queue promises to keep, whatever database keeps it. One method is one transaction.
+
+Requests come complete: ids, the time and chance are in them, so that a transaction can be run again. Where a request
+has a `token`, its answer is kept with it for a day, and the same token answers the same again. Every writing method
+may raise StoreFull or Unavailable, and then nothing was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from questlined.core.gates import Situation
+from questlined.core.quest import NewQuest
+from questlined.core.retry import Policy
+from questlined.store.rows import Artifact, Event, OpenRun, Project, Quest, Run
+
+REQUEST_KEPT_MS = 24 * 3600 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A client's requestId: the same (uid, request_id) with another `body` digest is a Conflict."""
+
+    uid: int
+    request_id: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """The right to write about an attempt: refused with StaleLease once another claim or the end has happened."""
+
+    quest: str
+    owner: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectRef:
+    """A project as a request names it; made when it is new."""
+
+    key: str
+    name: str | None
+    path: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Concurrency of the daemon's own claims."""
+
+    role: Mapping[str, int] = field(default_factory=dict)
+    project: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """Quests of one project, all or none. `lane_slots` holds lanes with more than one slot."""
+
+    project: ProjectRef
+    quests: tuple[NewQuest, ...]
+    now: int
+    max_waiting: int
+    lane_slots: Mapping[str, int] = field(default_factory=dict)
+    token: Token | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Take up to `most` quests, best first. `own`: for the daemon itself, under `limits`; else from outside, where
+    `project` is given and `lane` and `role` may narrow it. `role` None takes any."""
+
+    owner: str
+    now: int
+    lease_ms: int
+    own: bool
+    most: int = 1
+    limits: Limits = Limits()
+    project: str | None = None
+    lane: str | None = None
+    role: str | None = None
+    agent: str | None = None
+    token: Token | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A quest under its new lease."""
+
+    quest: Quest
+    run: Run
+    path: str | None
+
+    @property
+    def fence(self) -> Fence:
+        return Fence(self.quest.id, self.run.owner_session, self.run.lease_gen)
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The process of an attempt, as soon as it runs."""
+
+    fence: Fence
+    now: int
+    pid: int
+    pid_started: int
+    boot_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """An artifact at its final size."""
+
+    kind: str
+    path: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The end of an attempt. `chance` in [0, 1) jitters the backoff; `retry_at` is when a park ends or, for a release,
+    when the quest may be claimed again; `notify` names the states whose coming is written to the outbox."""
+
+    fence: Fence
+    now: int
+    klass: str
+    chance: float
+    policy: Policy
+    limits: Limits = Limits()
+    result: str | None = None
+    error: str | None = None
+    reason: str | None = None
+    question: str | None = None
+    choices: str | None = None
+    retry_at: int | None = None
+    summary: str | None = None
+    commit_id: str | None = None
+    exit_code: int | None = None
+    exit_signal: int | None = None
+    kill_reason: str | None = None
+    last_output_at: int | None = None
+    peak_memory_bytes: int | None = None
+    cpu_ms: int | None = None
+    artifacts: tuple[Sealed, ...] = ()
+    path_missing: bool = False
+    notify: frozenset[str] = frozenset()
+    token: Token | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Extended:
+    """A heartbeat's answer."""
+
+    lease_expires_at: int
+    cancel_requested: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Steer:
+    """A person's cancel or retry of one quest."""
+
+    quest: str
+    now: int
+    reason: str | None = None
+    notify: frozenset[str] = frozenset()
+    token: Token | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pausing:
+    """Pause or resume a project, or with `project` None the whole daemon."""
+
+    project: ProjectRef | None
+    paused: bool
+    reason: str
+    now: int
+    token: Token | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaim:
+    """Settle leases whose holder is gone. `fail`: an outside holder's quest fails instead of coming back."""
+
+    now: int
+    chance: float
+    policy: Policy
+    limits: Limits = Limits()
+    fail: bool = False
+    notify: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of quests, newest first, after the quest `cursor`. Empty filters match everything."""
+
+    limit: int
+    project: str | None = None
+    states: tuple[str, ...] = ()
+    role: str | None = None
+    lane: str | None = None
+    submitter: int | None = None
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a claimer is told: the project's last ended attempts, and what else runs in it."""
+
+    before: tuple[Run, ...]
+    running: tuple[Run, ...]
+
+
+class Store(Protocol):
+    """See the module's docstring. Reads see every write that was answered before them."""
+
+    async def add(self, request: Add) -> list[str]:
+        """The ids, in order. A quest with a failed or cancelled dependency is stored as failed by it. Raises
+        DependencyInvalid (not_found, cross_project), LimitReached (bounds.max_waiting)."""
+        ...
+
+    async def claim(self, request: Claim) -> list[Claimed]:
+        """Up to `most` quests, best first: priority, then age; none where every gate is closed."""
+        ...
+
+    async def started(self, request: Started) -> None:
+        """Keep the process of an attempt. Raises StaleLease."""
+        ...
+
+    async def finish(self, request: Finish) -> str:
+        """The quest's new state: its attempt, dependents, events and outbox in one step. Raises StaleLease."""
+        ...
+
+    async def heartbeat(self, fence: Fence, now: int, lease_ms: int) -> Extended:
+        """Push a lease out. Raises StaleLease."""
+        ...
+
+    async def verdict(self, fence: Fence, verdict: str, token: Token | None) -> str:
+        """Keep what an agent says of its own attempt (JSON), for its finish; the quest's id. Raises StaleLease."""
+        ...
+
+    async def extend_own(self, owner: str, now: int, lease_ms: int) -> int:
+        """Push out every lease of this daemon; how many."""
+        ...
+
+    async def cancel(self, request: Steer) -> str:
+        """The quest's id; it is cancelled, or asked to stop. Raises NotFound, WrongState."""
+        ...
+
+    async def retry(self, request: Steer) -> str:
+        """The quest's id; queued again, with what failed only through it. Raises NotFound, WrongState,
+        DedupeConflict."""
+        ...
+
+    async def pause(self, request: Pausing) -> None:
+        """Close or open the gate of a project or of the daemon."""
+        ...
+
+    async def expire(self, request: Reclaim) -> int:
+        """Settle up to a page of outside leases that ran out; how many. Call again until 0."""
+        ...
+
+    async def recover(self, request: Reclaim, sealed: Mapping[tuple[str, int], tuple[Sealed, ...]]) -> list[str]:
+        """Settle every lease that an earlier daemon of this store held; the quests."""
+        ...
+
+    async def promote(self, now: int) -> int:
+        """Open time gates that are due; how many."""
+        ...
+
+    async def shift_leases(self, delta_ms: int) -> None:
+        """Move every lease by a suspend's length or a step of the wall clock."""
+        ...
+
+    async def path_missing(self, project: str, missing: bool) -> None:
+        """Close or open a project's path gate."""
+        ...
+
+    async def configure(self, limits: Limits, lane_slots: Mapping[str, int]) -> None:
+        """Apply concurrency and lane slots from the configuration to what is stored."""
+        ...
+
+    async def forget_requests(self, before: int) -> int:
+        """Drop kept answers older than `before`; how many."""
+        ...
+
+    async def quest(self, quest: str) -> Quest | None:
+        """One quest."""
+        ...
+
+    async def matching(self, prefix: str) -> list[str]:
+        """Up to ten ids that begin so."""
+        ...
+
+    async def page(self, request: Page) -> list[Quest]:
+        """Quests, newest first. Raises NotFound for an unknown cursor."""
+        ...
+
+    async def dependencies(self, quests: Sequence[str]) -> dict[str, list[str]]:
+        """What each of these depends on."""
+        ...
+
+    async def runs(self, quest: str, after: int, limit: int) -> list[Run]:
+        """Attempts with a number above `after`, oldest first."""
+        ...
+
+    async def run(self, quest: str, attempt: int) -> Run | None:
+        """One attempt."""
+        ...
+
+    async def run_numbered(self, project: str, number: int) -> Run | None:
+        """The attempt with this run number."""
+        ...
+
+    async def surroundings(self, project: str, quest: str) -> Surroundings:
+        """Other attempts of the project, for one who claimed `quest`."""
+        ...
+
+    async def events(self, *, quest: str | None, project: str | None, before: int | None, limit: int) -> list[Event]:
+        """Events with a number below `before`, newest first: of a quest, a project, or all."""
+        ...
+
+    async def artifacts(self, quest: str) -> list[Artifact]:
+        """Files of every attempt."""
+        ...
+
+    async def situation(self, quest: str, now: int) -> Situation | None:
+        """All that decides whether a quest may run."""
+        ...
+
+    async def counts(self, project: str | None) -> dict[str, int]:
+        """Quests by state, all seven, kept and not counted."""
+        ...
+
+    async def project(self, key: str) -> Project | None:
+        """One project."""
+        ...
+
+    async def registered_paths(self) -> list[tuple[str, str]]:
+        """(path, key) of projects that capture directories below them."""
+        ...
+
+    async def missing_paths(self) -> list[tuple[str, str]]:
+        """(key, path) of projects whose path gate is closed and that have a path."""
+        ...
+
+    async def daemon_paused(self) -> str | None:
+        """The reason, "" without one, None when not paused."""
+        ...
+
+    async def next_due(self) -> int | None:
+        """When the next time gate opens."""
+        ...
+
+    async def next_expiry(self) -> int | None:
+        """When the next outside lease runs out."""
+        ...
+
+    async def open_runs(self) -> list[OpenRun]:
+        """Attempts that a daemon of this store holds."""
+        ...

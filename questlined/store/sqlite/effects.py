@@ -1,0 +1,25 @@
+"""What a committed transaction means to the rest of the daemon."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Effects:
+    """Collected while an operation runs, published after its COMMIT, dropped with its rollback.
+
+    `changed` maps quests to their new state; `claimable`: a quest may have become claimable, or a time gate was set;
+    `stop`: quests whose running attempt should stop; `leases`: an outside lease was made or moved."""
+
+    changed: dict[str, str] = field(default_factory=dict)
+    claimable: bool = False
+    stop: list[str] = field(default_factory=list)
+    leases: bool = False
+
+    def merge(self, other: Effects) -> None:
+        """Add what a later operation of the same batch meant."""
+        self.changed.update(other.changed)
+        self.claimable = self.claimable or other.claimable
+        self.leases = self.leases or other.leases
+        self.stop.extend(other.stop)

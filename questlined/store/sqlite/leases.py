@@ -1,0 +1,183 @@
+"""Leases: claim, start, heartbeat, verdict, and the shifting of clocks."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+from questlined.store.protocol import Claim, Claimed, Extended, Fence, Started
+from questlined.store.rows import Quest, Run
+from questlined.store.sqlite import gates
+from questlined.store.sqlite.effects import Effects
+from questlined.store.sqlite.requests import Operation, forget
+from questlined.store.sqlite.statements import Family, columns, value
+from questlined.wire.errors import StaleLease
+
+_sql = Family("leases")
+_paused = _sql.one("daemon_paused", value)
+_head_daemon = _sql.one("head_for_daemon", value)
+_head_outside = _sql.one("head_for_outside", value)
+_quest_at = _sql.one("quest_at", columns)
+_lane_slots = _sql.one("lane_slots", value)
+_lane_taken = _sql.many("lane_taken", value)
+_claim = _sql.one("claim", Quest)
+_run_number = _sql.one("run_number", columns)
+_run_insert = _sql.count("run_insert")
+_run_get = _sql.one("run_get", Run)
+_held = _sql.one("held", Quest)
+_extend = _sql.count("lease_extend")
+_extend_own = _sql.count("extend_own")
+_run_started = _sql.count("run_started")
+_quest_agent = _sql.count("quest_agent")
+_run_verdict = _sql.count("run_verdict")
+_shift = _sql.count("shift_leases")
+_promote = _sql.count("promote")
+_event = Family("steering").count("event")
+_quest = Family("steering").one("quest", Quest)
+_project_path = Family("adds").one("project_path", value)
+
+
+def held(db: sqlite3.Connection, fence: Fence) -> Quest:
+    """The quest under this lease. Raises StaleLease."""
+    quest = _held(db, quest=fence.quest, owner=fence.owner, generation=fence.generation)
+    if quest is None:
+        raise StaleLease(
+            f"{fence.quest}: this attempt is over, or another claim holds the quest",
+            hint="stop working on it; nothing was written",
+            id=fence.quest,
+            generation=fence.generation,
+        )
+    return quest
+
+
+def _claim_many(db: sqlite3.Connection, request: Claim, effects: Effects) -> list[Claimed]:
+    if _paused(db) is not None:
+        return []
+    while _promote(db, now=request.now):
+        pass
+    claimed: list[Claimed] = []
+    while len(claimed) < request.most and (row := _head(db, request)) is not None:
+        claimed.append(_take(db, request, row))
+    effects.changed.update((each.quest.id, "running") for each in claimed)
+    effects.leases = bool(claimed) and not request.own
+    return claimed
+
+
+def _head(db: sqlite3.Connection, request: Claim) -> int | None:
+    if request.own:
+        return _head_daemon(db)
+    return _head_outside(db, project=request.project, lane=request.lane, role=request.role)
+
+
+def _take(db: sqlite3.Connection, request: Claim, row: int) -> Claimed:
+    found = _quest_at(db, row=row)
+    assert found is not None, "a bucket's head is a quest"
+    project, lane = found
+    quest = _claim(
+        db,
+        row=row,
+        owner=request.owner,
+        own=int(request.own),
+        now=request.now,
+        lease_ms=request.lease_ms,
+        lane_slot=None if lane is None else _free_slot(db, project, lane),
+    )
+    assert quest is not None, "a bucket's head is claimable"
+    numbered = _run_number(db, project=project)
+    assert numbered is not None, "a quest's project exists"
+    number, path = numbered
+    _run_insert(
+        db,
+        quest=quest.id,
+        attempt=quest.attempts,
+        owner=request.owner,
+        generation=quest.lease_gen,
+        now=request.now,
+        project=project,
+        number=number,
+        agent=request.agent,
+    )
+    data = {"attempt": quest.attempts, "leaseVersion": quest.lease_gen, "ownerSession": request.owner}
+    _event(db, quest=quest.id, event="claimed", now=request.now, data=json.dumps(data))
+    if request.own:
+        gates.refresh(db, request.limits, quest.role, project)
+    run = _run_get(db, quest=quest.id, attempt=quest.attempts)
+    assert run is not None
+    return Claimed(quest, run, path)
+
+
+def _free_slot(db: sqlite3.Connection, project: str, lane: str) -> int:
+    taken = set(_lane_taken(db, project=project, lane=lane))
+    slots = _lane_slots(db, project=project, lane=lane) or 1
+    return next(slot for slot in range(1, slots + 1) if slot not in taken)
+
+
+def _claimed_again(db: sqlite3.Connection, kept: list[list[object]]) -> list[Claimed]:
+    """The answer to a repeated claim: the same attempts, as they are now."""
+    again = []
+    for quest_id, attempt in kept:
+        quest, run = _quest(db, quest=quest_id), _run_get(db, quest=quest_id, attempt=attempt)
+        if quest is not None and run is not None:
+            again.append(Claimed(quest, run, _project_path(db, key=quest.project)))
+    return again
+
+
+def _started(db: sqlite3.Connection, request: Started, _effects: Effects) -> None:
+    quest = held(db, request.fence)
+    _run_started(
+        db,
+        quest=quest.id,
+        attempt=quest.attempts,
+        pid=request.pid,
+        pid_started=request.pid_started,
+        boot_id=request.boot_id,
+    )
+    _quest_agent(db, quest=quest.id, agent=f"pid-{request.pid}")
+    _event(db, quest=quest.id, event="agent_started", now=request.now, data=json.dumps({"pid": request.pid}))
+
+
+def _heartbeat(db: sqlite3.Connection, request: tuple[Fence, int, int], effects: Effects) -> Extended:
+    fence, now, lease_ms = request
+    quest = held(db, fence)
+    _extend(db, quest=fence.quest, owner=fence.owner, generation=fence.generation, now=now, lease_ms=lease_ms)
+    effects.leases = True
+    return Extended(max(quest.lease_expires_at or 0, now + lease_ms), quest.cancel_requested_at is not None)
+
+
+def _verdict(db: sqlite3.Connection, request: tuple[Fence, str], _effects: Effects) -> str:
+    quest = held(db, request[0])
+    _run_verdict(db, quest=quest.id, attempt=quest.attempts, verdict=request[1])
+    return quest.id
+
+
+def _own(db: sqlite3.Connection, request: tuple[str, int, int], _effects: Effects) -> int:
+    owner, now, lease_ms = request
+    return _extend_own(db, owner=owner, now=now, lease_ms=lease_ms)
+
+
+def _shift_leases(db: sqlite3.Connection, delta: int, effects: Effects) -> None:
+    _shift(db, delta=delta)
+    effects.leases = True
+
+
+def _promote_due(db: sqlite3.Connection, now: int, effects: Effects) -> int:
+    promoted = _promote(db, now=now)
+    effects.claimable = promoted > 0
+    return promoted
+
+
+CLAIM: Operation[Claim, list[Claimed]] = Operation(
+    "claim",
+    _claim_many,
+    keep=lambda claimed: [[each.quest.id, each.run.attempt] for each in claimed],
+    again=_claimed_again,
+)
+STARTED = Operation("started", _started)
+HEARTBEAT = Operation("heartbeat", _heartbeat)
+VERDICT = Operation("verdict", _verdict)
+EXTEND_OWN = Operation("extend_own", _own)
+SHIFT = Operation("shift_leases", _shift_leases)
+PROMOTE = Operation("promote", _promote_due)
+FORGET = Operation("forget_requests", forget)
+
+__all__ = ["CLAIM", "EXTEND_OWN", "FORGET", "HEARTBEAT", "PROMOTE", "SHIFT", "STARTED", "VERDICT", "held"]

@@ -1,0 +1,81 @@
+"""Migrations: numbered, forward-only, each in one transaction. The schema's number is in `meta`, never in user_version,
+which foreign programs set to numbers of their own."""
+
+from __future__ import annotations
+
+import sqlite3
+from importlib import resources
+from pathlib import Path
+
+from questlined.store.sqlite.statements import Family, value
+from questlined.wire.errors import Unavailable
+
+_sql = Family("schema")
+_tables = _sql.one("tables", value)
+_number = _sql.one("number", value)
+_meta_make = _sql.count("meta_make")
+_meta_put = _sql.count("meta_put")
+make_touched = _sql.count("touched_make")
+
+
+class NewerSchema(Unavailable):
+    """The file was written by a later version; it was not touched."""
+
+
+def migrations() -> list[tuple[int, str]]:
+    """(number, SQL), in order."""
+    folder = resources.files(__package__).joinpath("migrations")
+    found = sorted(
+        (int(file.name.split("-")[0]), file.read_text("utf-8"))
+        for file in folder.iterdir()
+        if file.name.endswith(".sql")
+    )
+    if [number for number, _ in found] != list(range(1, len(found) + 1)):
+        raise AssertionError("migrations are not numbered 1, 2, 3, …")
+    return found
+
+
+def _schema(db: sqlite3.Connection) -> int:
+    return int(_number(db) or 0) if _tables(db, name="meta") else 0
+
+
+def upgrade(db: sqlite3.Connection, path: Path, *, store_uuid: str, now: int) -> None:
+    """Bring the schema up to date. Raises NewerSchema; a file of foreign tables is refused by the first migration."""
+    known = migrations()
+    have = _schema(db)
+    if have > known[-1][0]:
+        raise NewerSchema(
+            f"{path} has schema {have}; this questlined knows schemas up to {known[-1][0]}",
+            hint="install the newer questlined again; nothing was changed",
+        )
+    if have == 0 and _tables(db, name="quests"):
+        raise Unavailable(
+            f"{path} was made by another program; this version does not take such a journal over yet",
+            hint="nothing was changed; point store.path at another file",
+        )
+    for number, sql in known[have:]:
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            if number == 1:
+                _meta_make(db)
+                _meta_put(db, key="store_uuid", value=store_uuid)
+                _meta_put(db, key="created_at", value=now)
+            for statement in statements(sql):
+                db.execute(statement)
+            _meta_put(db, key="schema", value=number)
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
+
+
+def statements(sql: str) -> list[str]:
+    """A script cut into statements: `executescript` would commit first."""
+    found, current = [], ""
+    for line in sql.splitlines(keepends=True):
+        current += line
+        if sqlite3.complete_statement(current):
+            found.append(current)
+            current = ""
+    return found

@@ -1,0 +1,130 @@
+"""Reads: each a function of a connection, on one snapshot of the reader thread."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+
+from questlined.core.gates import Situation
+from questlined.core.states import STATES
+from questlined.store.protocol import Page, Surroundings
+from questlined.store.rows import Artifact, Event, OpenRun, Project, Quest, Run
+from questlined.store.sqlite.statements import Family, columns, value
+from questlined.wire.errors import NotFound
+
+_sql = Family("reads")
+quest = _sql.one("quest", Quest)
+run = _sql.one("run", Run)
+run_numbered = _sql.one("run_numbered", Run)
+runs = _sql.many("runs", Run)
+artifacts = _sql.many("artifacts", Artifact)
+project = _sql.one("project", Project)
+registered_paths = _sql.many("registered_paths", columns)
+missing_paths = _sql.many("missing_paths", columns)
+daemon_paused = _sql.one("daemon_paused", value)
+next_due = _sql.one("next_due", value)
+next_expiry = _sql.one("next_expiry", value)
+open_runs = _sql.many("open_runs", OpenRun)
+_matching = _sql.many("matching", value)
+_position = _sql.one("position", columns)
+_page_project = _sql.many("page_project", Quest)
+_page_project_state = _sql.many("page_project_state", Quest)
+_page_all = _sql.many("page_all", Quest)
+_dependencies = _sql.many("dependencies", columns)
+_runs_before = _sql.many("runs_before", Run)
+_runs_open = _sql.many("runs_open", Run)
+_events_quest = _sql.many("events_quest", Event)
+_events_project = _sql.many("events_project", Event)
+_events_all = _sql.many("events_all", Event)
+_situation = _sql.one("situation", columns)
+_unmet_first = _sql.many("unmet_first", columns)
+_lane_holders = _sql.many("lane_holders", value)
+_own_running = _sql.one("own_running", value)
+_counts_project = _sql.many("counts_project", columns)
+_counts_all = _sql.many("counts_all", columns)
+
+_LAST = 2**63 - 1
+
+
+def matching(db: sqlite3.Connection, prefix: str) -> list[str]:
+    """Up to ten ids that begin with `prefix`."""
+    return _matching(db, prefix=prefix, end=prefix + "\U0010ffff")
+
+
+def page(db: sqlite3.Connection, request: Page) -> list[Quest]:
+    """A page, newest first. One state in one project has an index of its own; other filters walk the newest."""
+    created, row = _LAST, _LAST
+    if request.cursor is not None:
+        found = _position(db, id=request.cursor)
+        if found is None:
+            raise NotFound(f"there is no quest {request.cursor}", hint="begin without a cursor", id=request.cursor)
+        created, row = found
+    filters = {"role": request.role, "lane": request.lane, "submitter": request.submitter, "limit": request.limit}
+    states = json.dumps(request.states) if request.states else None
+    if request.project is None:
+        return _page_all(db, row=row, states=states, **filters)
+    if len(request.states) == 1:
+        return _page_project_state(
+            db, project=request.project, state=request.states[0], created=created, row=row, **filters
+        )
+    return _page_project(db, project=request.project, states=states, created=created, row=row, **filters)
+
+
+def dependencies(db: sqlite3.Connection, quests: Sequence[str]) -> dict[str, list[str]]:
+    """quest → what it depends on, for each of `quests` that has any."""
+    found: dict[str, list[str]] = {}
+    for dependent, dependency in _dependencies(db, quests=json.dumps(list(quests))):
+        found.setdefault(dependent, []).append(dependency)
+    return found
+
+
+def surroundings(db: sqlite3.Connection, project_key: str, quest_id: str) -> Surroundings:
+    """The last ended attempts of the project, newest first, and what else runs in it."""
+    before = tuple(_runs_before(db, project=project_key))
+    return Surroundings(before, tuple(_runs_open(db, project=project_key, quest=quest_id)))
+
+
+def events(
+    db: sqlite3.Connection, *, quest_id: str | None, project_key: str | None, before: int | None, limit: int
+) -> list[Event]:
+    """Events below `before`, newest first."""
+    last = _LAST if before is None else before
+    if quest_id is not None:
+        return _events_quest(db, quest=quest_id, before=last, limit=limit)
+    if project_key is not None:
+        return _events_project(db, project=project_key, before=last, limit=limit)
+    return _events_all(db, before=last, limit=limit)
+
+
+def situation(db: sqlite3.Connection, quest_id: str, now: int) -> Situation | None:
+    """What the store knows of why a quest waits; the daemon adds its own limits."""
+    found = _situation(db, quest=quest_id)
+    if found is None:
+        return None
+    scheduled_at, retry_at, external, lane, role, key, path, closed, closed_daemon, daemon, paused, unmet = found
+    return Situation(
+        now=now,
+        scheduled_at=scheduled_at,
+        retry_at=retry_at,
+        external=bool(external),
+        lane=lane,
+        role=role,
+        project=key,
+        path=path,
+        closed=closed or 0,
+        closed_daemon=closed_daemon or 0,
+        daemon_paused=daemon,
+        project_paused=paused,
+        waiting_for=tuple(_unmet_first(db, quest=quest_id)) if unmet else (),
+        unmet=unmet,
+        lane_holders=tuple(_lane_holders(db, project=key, lane=lane)) if lane else (),
+        running_here=_own_running(db) or 0,
+    )
+
+
+def counts(db: sqlite3.Connection, project_key: str | None) -> dict[str, int]:
+    """Quests by state, zeros included."""
+    found = _counts_all(db) if project_key is None else _counts_project(db, project=project_key)
+    zeros: dict[str, int] = dict.fromkeys(STATES, 0)
+    return zeros | dict(found)

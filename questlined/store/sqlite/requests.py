@@ -1,0 +1,75 @@
+"""requestId: the store keeps what a call answered; a client that repeats it gets the same, and nothing doubles."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from questlined.store.protocol import Token
+from questlined.store.sqlite.effects import Effects
+from questlined.store.sqlite.statements import Family, columns
+from questlined.wire.errors import Conflict, QuestlineError, from_wire
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_sql = Family("steering")
+_find = _sql.one("request_find", columns)
+_keep = _sql.count("request_keep")
+_forget = _sql.count("requests_forget")
+
+
+def _as_is(_db: sqlite3.Connection, kept: Any) -> Any:
+    return kept
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Generic[R, T]):
+    """A write: a function of (connection, request, effects), and how its answer is kept as JSON and made again."""
+
+    name: str
+    run: Callable[[sqlite3.Connection, R, Effects], T]
+    keep: Callable[[T], Any] = lambda answer: answer
+    again: Callable[[sqlite3.Connection, Any], T] = _as_is
+
+    def perform(self, db: sqlite3.Connection, request: R, token: Token | None, effects: Effects, now: int) -> T:
+        """Run it, or answer as the first call with this token did. Raises Conflict, and what the operation raises."""
+        if token is None:
+            return self.run(db, request, effects)
+        kept = _find(db, uid=token.uid, id=token.request_id)
+        if kept is not None:
+            return self._repeat(db, token, *kept)
+        answer = self.run(db, request, effects)
+        keep(db, token, {"answer": self.keep(answer)}, now)
+        return answer
+
+    def _repeat(self, db: sqlite3.Connection, token: Token, body: str, answer: str) -> T:
+        if body != token.body:
+            raise Conflict(
+                f"requestId {token.request_id} was used for another call",
+                hint="make a new requestId for each new call",
+                id=token.request_id,
+            )
+        kept = json.loads(answer)
+        if "error" in kept:
+            raise from_wire(kept["error"], kept["parameters"])
+        return self.again(db, kept["answer"])
+
+
+def keep(db: sqlite3.Connection, token: Token, answer: dict[str, Any], now: int) -> None:
+    """Write an answer down."""
+    _keep(db, uid=token.uid, id=token.request_id, body=token.body, answer=json.dumps(answer), now=now)
+
+
+def keep_error(db: sqlite3.Connection, token: Token, error: QuestlineError, now: int) -> None:
+    """Write down that the call was refused, unless it was for its token."""
+    if not isinstance(error, Conflict):
+        keep(db, token, {"error": error.name, "parameters": error.parameters()}, now)
+
+
+def forget(db: sqlite3.Connection, before: int, _effects: Effects) -> int:
+    """Drop a page of answers from before then."""
+    return _forget(db, before=before)

@@ -1,0 +1,168 @@
+"""SqliteStore: the store protocol over one writer thread and one reader thread."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from questlined.clock import Clock
+from questlined.core.gates import Situation
+from questlined.store.protocol import (
+    Add,
+    Claim,
+    Claimed,
+    Extended,
+    Fence,
+    Finish,
+    Limits,
+    Page,
+    Pausing,
+    Reclaim,
+    Sealed,
+    Started,
+    Steer,
+    Surroundings,
+    Token,
+)
+from questlined.store.rows import Artifact, Event, OpenRun, Project, Quest, Run
+from questlined.store.sqlite import adds, connection, finish, gates, leases, reads, steering
+from questlined.store.sqlite.effects import Effects
+from questlined.store.sqlite.reader import Reader
+from questlined.store.sqlite.writer import Writer
+
+
+class SqliteStore:
+    """Questlined's store in one file. Make it with `open`; `uuid` names the store in every attempt's marker."""
+
+    def __init__(self, writer: Writer, reader: Reader, store_uuid: str) -> None:
+        self.writer, self.reader, self.uuid = writer, reader, store_uuid
+
+    @classmethod
+    async def open(
+        cls,
+        path: Path,
+        clock: Clock,
+        on_commit: Callable[[Effects], None] = lambda effects: None,
+        on_fatal: Callable[[Exception], None] = lambda error: None,
+    ) -> SqliteStore:
+        """Open or make the database at `path`. Raises Unavailable, saying exactly why, where it must not be used."""
+        db = connection.open_writer(path, store_uuid=str(uuid.uuid4()), now=clock.wall_ms())
+        reader = Reader(connection.open_reader(path))
+        store_uuid = await reader.submit(lambda reading: gates.meta(reading, "store_uuid"))
+        return cls(Writer(db, clock, on_commit, on_fatal), reader, store_uuid or "")
+
+    async def close(self) -> None:
+        """Answer what was asked, then let go of the file."""
+        await self.reader.close()
+        await self.writer.close()
+
+    async def add(self, request: Add) -> list[str]:
+        return await self.writer.submit(adds.ADD, request, token=request.token)
+
+    async def claim(self, request: Claim) -> list[Claimed]:
+        return await self.writer.submit(leases.CLAIM, request, token=request.token)
+
+    async def started(self, request: Started) -> None:
+        await self.writer.submit(leases.STARTED, request)
+
+    async def finish(self, request: Finish) -> str:
+        return await self.writer.submit(finish.FINISH, request, token=request.token)
+
+    async def heartbeat(self, fence: Fence, now: int, lease_ms: int) -> Extended:
+        return await self.writer.submit(leases.HEARTBEAT, (fence, now, lease_ms))
+
+    async def verdict(self, fence: Fence, verdict: str, token: Token | None) -> str:
+        return await self.writer.submit(leases.VERDICT, (fence, verdict), token=token)
+
+    async def extend_own(self, owner: str, now: int, lease_ms: int) -> int:
+        return await self.writer.submit(leases.EXTEND_OWN, (owner, now, lease_ms))
+
+    async def cancel(self, request: Steer) -> str:
+        return await self.writer.submit(steering.CANCEL, request, token=request.token)
+
+    async def retry(self, request: Steer) -> str:
+        return await self.writer.submit(steering.RETRY, request, token=request.token)
+
+    async def pause(self, request: Pausing) -> None:
+        await self.writer.submit(gates.PAUSE, request, token=request.token)
+
+    async def expire(self, request: Reclaim) -> int:
+        return await self.writer.submit(finish.EXPIRE, request)
+
+    async def recover(self, request: Reclaim, sealed: Mapping[tuple[str, int], tuple[Sealed, ...]]) -> list[str]:
+        return await self.writer.submit(finish.RECOVER, (request, sealed))
+
+    async def promote(self, now: int) -> int:
+        return await self.writer.submit(leases.PROMOTE, now)
+
+    async def shift_leases(self, delta_ms: int) -> None:
+        await self.writer.submit(leases.SHIFT, delta_ms)
+
+    async def path_missing(self, project: str, missing: bool) -> None:
+        await self.writer.submit(gates.PATH, (project, missing))
+
+    async def configure(self, limits: Limits, lane_slots: Mapping[str, int]) -> None:
+        await self.writer.submit(gates.CONFIGURE, (limits, lane_slots))
+
+    async def forget_requests(self, before: int) -> int:
+        return await self.writer.submit(leases.FORGET, before)
+
+    async def quest(self, quest: str) -> Quest | None:
+        return await self.reader.submit(lambda db: reads.quest(db, quest=quest))
+
+    async def matching(self, prefix: str) -> list[str]:
+        return await self.reader.submit(lambda db: reads.matching(db, prefix))
+
+    async def page(self, request: Page) -> list[Quest]:
+        return await self.reader.submit(lambda db: reads.page(db, request))
+
+    async def dependencies(self, quests: Sequence[str]) -> dict[str, list[str]]:
+        return await self.reader.submit(lambda db: reads.dependencies(db, quests))
+
+    async def runs(self, quest: str, after: int, limit: int) -> list[Run]:
+        return await self.reader.submit(lambda db: reads.runs(db, quest=quest, after=after, limit=limit))
+
+    async def run(self, quest: str, attempt: int) -> Run | None:
+        return await self.reader.submit(lambda db: reads.run(db, quest=quest, attempt=attempt))
+
+    async def run_numbered(self, project: str, number: int) -> Run | None:
+        return await self.reader.submit(lambda db: reads.run_numbered(db, project=project, number=number))
+
+    async def surroundings(self, project: str, quest: str) -> Surroundings:
+        return await self.reader.submit(lambda db: reads.surroundings(db, project, quest))
+
+    async def events(self, *, quest: str | None, project: str | None, before: int | None, limit: int) -> list[Event]:
+        return await self.reader.submit(
+            lambda db: reads.events(db, quest_id=quest, project_key=project, before=before, limit=limit)
+        )
+
+    async def artifacts(self, quest: str) -> list[Artifact]:
+        return await self.reader.submit(lambda db: reads.artifacts(db, quest=quest))
+
+    async def situation(self, quest: str, now: int) -> Situation | None:
+        return await self.reader.submit(lambda db: reads.situation(db, quest, now))
+
+    async def counts(self, project: str | None) -> dict[str, int]:
+        return await self.reader.submit(lambda db: reads.counts(db, project))
+
+    async def project(self, key: str) -> Project | None:
+        return await self.reader.submit(lambda db: reads.project(db, key=key))
+
+    async def registered_paths(self) -> list[tuple[str, str]]:
+        return await self.reader.submit(reads.registered_paths)
+
+    async def missing_paths(self) -> list[tuple[str, str]]:
+        return await self.reader.submit(reads.missing_paths)
+
+    async def daemon_paused(self) -> str | None:
+        return await self.reader.submit(reads.daemon_paused)
+
+    async def next_due(self) -> int | None:
+        return await self.reader.submit(reads.next_due)
+
+    async def next_expiry(self) -> int | None:
+        return await self.reader.submit(reads.next_expiry)
+
+    async def open_runs(self) -> list[OpenRun]:
+        return await self.reader.submit(reads.open_runs)

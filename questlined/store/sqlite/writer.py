@@ -1,0 +1,238 @@
+"""The writer thread: the only connection that writes. Concurrent operations share a transaction (group commit), a
+savepoint each, and are answered after COMMIT.
+
+After an error the connection says what is left: still in a transaction, the operation alone is rolled back and the
+batch goes on; not in one, SQLite has rolled all of it back, and nothing of the batch was written. An I/O error at
+COMMIT leaves the outcome unknown: nobody is answered, the daemon ends, and clients repeat by requestId.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from questlined import probes
+from questlined.clock import Clock
+from questlined.store.protocol import Token
+from questlined.store.sqlite.effects import Effects
+from questlined.store.sqlite.requests import Operation, keep_error
+from questlined.wire.errors import QuestlineError, StoreFull, Unavailable
+
+R = TypeVar("R")
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+BATCH_MAX = 256
+BUSY_GIVE_UP_MS = 30_000
+
+
+class _BatchVoid(Exception):
+    """SQLite has rolled the whole transaction back. `fault` is why, `at_commit` whether COMMIT itself failed."""
+
+    def __init__(self, fault: sqlite3.Error, *, at_commit: bool) -> None:
+        self.fault, self.at_commit = fault, at_commit
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    operation: Operation[Any, Any]
+    request: Any
+    token: Token | None
+    now: int
+    future: asyncio.Future[Any]
+    answer: Any = None
+    error: Exception | None = None
+    effects: Effects = field(default_factory=Effects)
+
+
+class Writer:
+    """Owns `db` and its thread. `on_commit` gets each batch's effects, on the loop, before any of its answers."""
+
+    def __init__(
+        self,
+        db: sqlite3.Connection,
+        clock: Clock,
+        on_commit: Callable[[Effects], None],
+        on_fatal: Callable[[Exception], None],
+    ) -> None:
+        self._db = db
+        self._clock = clock
+        self._on_commit, self._on_fatal = on_commit, on_fatal
+        self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+        self._dead = False
+        self.busy_since_ms: int | None = None  # monotonic; another program holds the database
+        self._thread.start()
+
+    async def submit(self, operation: Operation[R, T], request: R, *, token: Token | None = None) -> T:
+        """Run an operation and give its answer after COMMIT. Raises what it raises, StoreFull or Unavailable."""
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._queue.put(_Job(operation, request, token, self._clock.wall_ms(), future))
+        return await future
+
+    async def close(self) -> None:
+        """Finish what was submitted, then close the connection."""
+        self._queue.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    def _run(self) -> None:
+        ending = False
+        while not ending:
+            batch = [job] if (job := self._queue.get()) else []
+            ending = job is None
+            while not ending and len(batch) < BATCH_MAX:
+                try:
+                    job = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+                if job is None:
+                    ending = True
+                else:
+                    batch.append(job)
+            if batch and not self._dead:
+                self._attempt(batch)
+        self._db.close()
+
+    def _attempt(self, batch: list[_Job]) -> None:
+        try:
+            self._transact(batch)
+        except _BatchVoid as void:
+            if isinstance(void.fault, sqlite3.IntegrityError) and len(batch) > 1:
+                for job in batch:
+                    self._attempt([job])
+                return
+            self._void(batch, void)
+        except Exception as error:
+            log.critical("the writer failed", exc_info=error)
+            self._die(error)
+            return
+        if not self._dead:
+            self._loop.call_soon_threadsafe(self._deliver, batch)
+
+    def _transact(self, batch: list[_Job]) -> None:
+        """One transaction for all of `batch`. Raises _BatchVoid."""
+        if not self._begin(batch):
+            return
+        for job in batch:
+            job.answer, job.error, job.effects = None, None, Effects()
+            self._savepoint(job)
+        if probes.armed:
+            probes.reached("commit.before")
+        try:
+            self._db.execute("COMMIT")
+        except sqlite3.Error as fault:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise _BatchVoid(fault, at_commit=True) from fault
+        if probes.armed:
+            probes.reached("commit.after")
+            for job in batch:
+                probes.reached(f"{job.operation.name}.after")
+
+    def _begin(self, batch: list[_Job]) -> bool:
+        """BEGIN IMMEDIATE, waiting for other programs up to a bound; past it the batch is told Unavailable."""
+        started = self._clock.monotonic_ms()
+        while True:
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                    raise _BatchVoid(error, at_commit=False) from error
+                self.busy_since_ms = self.busy_since_ms or self._clock.monotonic_ms()
+                if self._clock.monotonic_ms() - started > BUSY_GIVE_UP_MS:
+                    for job in batch:
+                        job.error = Unavailable(
+                            "another program holds the database", hint="find it with: fuser -v FILE", retryAfterMs=1000
+                        )
+                    return False
+            else:
+                self.busy_since_ms = None
+                return True
+
+    def _savepoint(self, job: _Job) -> None:
+        """One operation. Its own error undoes it alone; raises _BatchVoid where SQLite undid everything."""
+        db = self._db
+        db.execute("SAVEPOINT operation")
+        try:
+            job.answer = job.operation.perform(db, job.request, job.token, job.effects, job.now)
+            if probes.armed:
+                probes.reached(f"{job.operation.name}.before")
+            db.execute("RELEASE operation")
+            return
+        except sqlite3.Error as fault:
+            if not db.in_transaction:
+                raise _BatchVoid(fault, at_commit=False) from fault
+            job.error = self._translate(fault)
+        except QuestlineError as error:
+            job.error = error
+        except Exception as error:
+            log.error("operation %s failed", job.operation.name, exc_info=error)
+            job.error = error
+        self._undo(job)
+
+    def _undo(self, job: _Job) -> None:
+        """Take one operation back and keep its error for its token. Raises _BatchVoid where that fails."""
+        db, error = self._db, job.error
+        job.effects = Effects()
+        try:
+            db.execute("ROLLBACK TO operation")
+            db.execute("RELEASE operation")
+            final = isinstance(error, QuestlineError) and error.exit_status != StoreFull.exit_status
+            if job.token is not None and final:
+                assert isinstance(error, QuestlineError)
+                keep_error(db, job.token, error, job.now)
+        except sqlite3.Error as fault:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise _BatchVoid(fault, at_commit=False) from fault
+
+    def _void(self, batch: list[_Job], void: _BatchVoid) -> None:
+        primary = void.fault.sqlite_errorcode & 0xFF if hasattr(void.fault, "sqlite_errorcode") else 0
+        if primary == sqlite3.SQLITE_CORRUPT or (void.at_commit and primary == sqlite3.SQLITE_IOERR):
+            log.critical("the database failed, the outcome of the last writes is unknown: %s", void.fault)
+            self._die(void.fault)
+            return
+        error = self._translate(void.fault)
+        for job in batch:
+            job.answer, job.error, job.effects = None, error, Effects()
+
+    def _translate(self, fault: sqlite3.Error) -> Exception:
+        code = getattr(fault, "sqlite_errorcode", 0) & 0xFF
+        if code == sqlite3.SQLITE_FULL:
+            return StoreFull(
+                "the disk is full; nothing was written",
+                hint="free some space and repeat the command",
+                setting="disk.min_free_bytes",
+                retryAfterMs=5000,
+            )
+        if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY):
+            return Unavailable(
+                f"the database cannot be written: {fault}",
+                hint="see the daemon's log; is the disk well?",
+                retryAfterMs=5000,
+            )
+        return fault
+
+    def _die(self, error: Exception) -> None:
+        self._dead = True
+        self._loop.call_soon_threadsafe(self._on_fatal, error)
+
+    def _deliver(self, batch: list[_Job]) -> None:
+        merged = Effects()
+        for job in batch:
+            merged.merge(job.effects)
+        self._on_commit(merged)
+        for job in batch:
+            if job.future.done():
+                continue
+            if job.error is not None:
+                job.future.set_exception(job.error)
+            else:
+                job.future.set_result(job.answer)
