@@ -223,8 +223,8 @@ class Store(Protocol):
         """Up to `most` quests, best first: priority, then age; none where every gate is closed."""
         ...
 
-    async def started(self, request: Started) -> None:
-        """Keep the process of an attempt. Raises StaleLease."""
+    async def started(self, request: Started) -> bool:
+        """Keep the process of an attempt; whether it has been asked to stop meanwhile. Raises StaleLease."""
         ...
 
     async def finish(self, request: Finish) -> str:
@@ -358,4 +358,12 @@ class Store(Protocol):
 
     async def open_runs(self) -> list[OpenRun]:
         """Attempts that a daemon of this store holds."""
+        ...
+
+    async def fault(self) -> str | None:
+        """What is wrong with the store itself, None where nothing was found."""
+        ...
+
+    async def touch(self) -> None:
+        """Returns when the writer has come round; writes nothing."""
         ...

@@ -11,7 +11,7 @@ from typing import Any
 from questlined.core.quest import NewQuest
 from questlined.core.retry import Policy
 from questlined.store.protocol import Add, Claim, Claimed, Finish, Limits, ProjectRef, Steer
-from questlined.store.sqlite.effects import Effects
+from questlined.store.effects import Effects
 from questlined.store.sqlite.store import SqliteStore
 from tests.support.clock import ManualClock
 

@@ -7,8 +7,8 @@ import sqlite3
 from collections import Counter
 
 from questlined.core.quest import NewQuest
+from questlined.store.effects import Effects
 from questlined.store.protocol import Add
-from questlined.store.sqlite.effects import Effects
 from questlined.store.sqlite.requests import Operation
 from questlined.store.sqlite.statements import Family, columns, value
 from questlined.wire.errors import DependencyInvalid, LimitReached
@@ -143,6 +143,8 @@ def _add(db: sqlite3.Connection, request: Add, effects: Effects) -> list[str]:
     batch = _Batch(db, request)
     for quest in request.quests:
         effects.changed[quest.id] = batch.insert(quest)
+        if quest.scheduled_at > request.now:
+            effects.until(quest.scheduled_at)
     batch.close()
     effects.claimable = True
     return [quest.id for quest in request.quests]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from questlined.store.sqlite.effects import Effects
+from questlined.store.effects import Effects
 from questlined.store.sqlite.statements import Family, value
 
 _sql = Family("steering")

@@ -10,10 +10,10 @@ from questlined.core.classes import CLASSES, OUTCOMES
 from questlined.core.retry import Settlement, Standing, settle
 from questlined.core.states import FINAL
 from questlined.core.verdicts import Verdict, judged
+from questlined.store.effects import Effects
 from questlined.store.protocol import Fence, Finish, Limits, Reclaim, Sealed
 from questlined.store.rows import Quest
 from questlined.store.sqlite import cascade, gates
-from questlined.store.sqlite.effects import Effects
 from questlined.store.sqlite.leases import held
 from questlined.store.sqlite.requests import Operation
 from questlined.store.sqlite.statements import Family, value
@@ -64,6 +64,8 @@ def _end(db: sqlite3.Connection, quest: Quest, request: Finish, effects: Effects
     _write(db, quest, request, klass, after, verdict)
     _journal(db, quest, request, klass, after, event)
     effects.changed[quest.id] = after.state
+    if after.retry_at is not None:
+        effects.until(after.retry_at)
     if after.state in request.notify:
         _notify(db, quest, request, after)
     if after.state in ("failed", "cancelled"):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import sqlite3
 
+from questlined.store.effects import Effects
 from questlined.store.protocol import Claim, Claimed, Extended, Fence, Started
 from questlined.store.rows import Quest, Run
 from questlined.store.sqlite import gates
-from questlined.store.sqlite.effects import Effects
 from questlined.store.sqlite.requests import Operation, forget
 from questlined.store.sqlite.statements import Family, columns, value
 from questlined.wire.errors import StaleLease
@@ -122,7 +122,7 @@ def _claimed_again(db: sqlite3.Connection, kept: list[list[object]]) -> list[Cla
     return again
 
 
-def _started(db: sqlite3.Connection, request: Started, _effects: Effects) -> None:
+def _started(db: sqlite3.Connection, request: Started, _effects: Effects) -> bool:
     quest = held(db, request.fence)
     _run_started(
         db,
@@ -134,6 +134,7 @@ def _started(db: sqlite3.Connection, request: Started, _effects: Effects) -> Non
     )
     _quest_agent(db, quest=quest.id, agent=f"pid-{request.pid}")
     _event(db, quest=quest.id, event="agent_started", now=request.now, data=json.dumps({"pid": request.pid}))
+    return quest.cancel_requested_at is not None
 
 
 def _heartbeat(db: sqlite3.Connection, request: tuple[Fence, int, int], effects: Effects) -> Extended:

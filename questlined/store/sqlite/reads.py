@@ -43,8 +43,13 @@ _lane_holders = _sql.many("lane_holders", value)
 _own_running = _sql.one("own_running", value)
 _counts_project = _sql.many("counts_project", columns)
 _counts_all = _sql.many("counts_all", columns)
+_health = Family("health")
+_file_size = _health.one("page_size", value)
+_quick_check = _health.one("quick_check", value)
+_stranded = _health.one("stranded", value)
 
 _LAST = 2**63 - 1
+_CHECKED_BYTES = 64 * 1024 * 1024  # a check reads the whole file; above this it is left to the doctor
 
 
 def matching(db: sqlite3.Connection, prefix: str) -> list[str]:
@@ -128,3 +133,15 @@ def counts(db: sqlite3.Connection, project_key: str | None) -> dict[str, int]:
     found = _counts_all(db) if project_key is None else _counts_project(db, project=project_key)
     zeros: dict[str, int] = dict.fromkeys(STATES, 0)
     return zeros | dict(found)
+
+
+def fault(db: sqlite3.Connection) -> str | None:
+    """What is wrong with the database, None where nothing was found. A large file is not read through."""
+    if (_file_size(db) or 0) > _CHECKED_BYTES:
+        return None
+    found = _quick_check(db)
+    if found != "ok":
+        return f"the database is damaged: {found}"
+    if _stranded(db):
+        return "a waiting quest's count of unfinished dependencies is wrong"
+    return None

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from questlined.store.effects import Effects
 from questlined.store.protocol import Token
-from questlined.store.sqlite.effects import Effects
 from questlined.store.sqlite.statements import Family, columns
 from questlined.wire.errors import Conflict, QuestlineError, from_wire
 

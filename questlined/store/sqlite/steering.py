@@ -6,10 +6,10 @@ import json
 import sqlite3
 
 from questlined.core import states
+from questlined.store.effects import Effects
 from questlined.store.protocol import Steer
 from questlined.store.rows import Quest
 from questlined.store.sqlite import cascade
-from questlined.store.sqlite.effects import Effects
 from questlined.store.sqlite.requests import Operation
 from questlined.store.sqlite.statements import Family, columns
 from questlined.wire.errors import DedupeConflict, NotFound, WrongState

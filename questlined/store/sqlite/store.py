@@ -8,6 +8,7 @@ from pathlib import Path
 
 from questlined.clock import Clock
 from questlined.core.gates import Situation
+from questlined.store.effects import Effects
 from questlined.store.protocol import (
     Add,
     Claim,
@@ -27,9 +28,11 @@ from questlined.store.protocol import (
 )
 from questlined.store.rows import Artifact, Event, OpenRun, Project, Quest, Run
 from questlined.store.sqlite import adds, connection, finish, gates, leases, reads, steering
-from questlined.store.sqlite.effects import Effects
 from questlined.store.sqlite.reader import Reader
+from questlined.store.sqlite.requests import Operation
 from questlined.store.sqlite.writer import Writer
+
+TOUCH: Operation[None, None] = Operation("touch", lambda db, request, effects: None)
 
 
 class SqliteStore:
@@ -52,6 +55,11 @@ class SqliteStore:
         store_uuid = await reader.submit(lambda reading: gates.meta(reading, "store_uuid"))
         return cls(Writer(db, clock, on_commit, on_fatal), reader, store_uuid or "")
 
+    @property
+    def busy(self) -> bool:
+        """Whether another program holds the database now."""
+        return self.writer.busy_since_ms is not None
+
     async def close(self) -> None:
         """Answer what was asked, then let go of the file."""
         await self.reader.close()
@@ -63,8 +71,8 @@ class SqliteStore:
     async def claim(self, request: Claim) -> list[Claimed]:
         return await self.writer.submit(leases.CLAIM, request, token=request.token)
 
-    async def started(self, request: Started) -> None:
-        await self.writer.submit(leases.STARTED, request)
+    async def started(self, request: Started) -> bool:
+        return await self.writer.submit(leases.STARTED, request)
 
     async def finish(self, request: Finish) -> str:
         return await self.writer.submit(finish.FINISH, request, token=request.token)
@@ -166,3 +174,9 @@ class SqliteStore:
 
     async def open_runs(self) -> list[OpenRun]:
         return await self.reader.submit(reads.open_runs)
+
+    async def fault(self) -> str | None:
+        return await self.reader.submit(reads.fault)
+
+    async def touch(self) -> None:
+        await self.writer.submit(TOUCH, None)

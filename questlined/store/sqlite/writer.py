@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 
 from questlined import probes
 from questlined.clock import Clock
+from questlined.store.effects import Effects
 from questlined.store.protocol import Token
-from questlined.store.sqlite.effects import Effects
 from questlined.store.sqlite.requests import Operation, keep_error
 from questlined.wire.errors import QuestlineError, StoreFull, Unavailable
 

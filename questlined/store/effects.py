@@ -9,17 +9,25 @@ from dataclasses import dataclass, field
 class Effects:
     """Collected while an operation runs, published after its COMMIT, dropped with its rollback.
 
-    `changed` maps quests to their new state; `claimable`: a quest may have become claimable, or a time gate was set;
-    `stop`: quests whose running attempt should stop; `leases`: an outside lease was made or moved."""
+    `changed` maps quests to their new state; `claimable`: a quest may have become claimable; `due`: the earliest time
+    gate that was set (epoch ms); `stop`: quests whose running attempt should stop; `leases`: an outside lease was made
+    or moved."""
 
     changed: dict[str, str] = field(default_factory=dict)
     claimable: bool = False
     stop: list[str] = field(default_factory=list)
     leases: bool = False
+    due: int | None = None
 
     def merge(self, other: Effects) -> None:
         """Add what a later operation of the same batch meant."""
         self.changed.update(other.changed)
         self.claimable = self.claimable or other.claimable
         self.leases = self.leases or other.leases
+        if other.due is not None:
+            self.until(other.due)
         self.stop.extend(other.stop)
+
+    def until(self, moment: int) -> None:
+        """A time gate opens at `moment`."""
+        self.due = moment if self.due is None else min(self.due, moment)

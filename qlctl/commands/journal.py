@@ -1,0 +1,71 @@
+"""events and runs: what has happened, to a quest or in a project."""
+
+from __future__ import annotations
+
+from qlctl.client import connect
+from qlctl.options import Arguments, Command, Option
+from qlctl.output import print_json, say
+from qlctl.pages import collect
+from qlctl.place import place
+from qlctl.render.quest import event_cells, run_cells
+from qlctl.render.table import show
+from qlctl.values import now_ms
+
+
+def run_events(given: Arguments) -> int:
+    """Print state changes, newest first."""
+    if given.words:
+        wanted: dict[str, object] = {"id": given.words[0]}
+    else:
+        wanted = {"allProjects": True} if given.flag("--all-projects") else place(given)
+    events, following = collect(connect(given), "io.questline.Quests.Events", wanted, "events", given)
+    if given.flag("--json"):
+        print_json(events)
+        return 0
+    if events:
+        show(["SEQ", "TIME", "QUEST", "EVENT", "DATA"], [event_cells(event) for event in events])
+    if following:
+        say(f"there are more: --cursor {following}")
+    return 0
+
+
+def run_runs(given: Arguments) -> int:
+    """Print the attempts of a quest, oldest first."""
+    wanted: dict[str, object] = {"id": given.words[0]}
+    runs, following = collect(connect(given), "io.questline.Quests.Runs", wanted, "runs", given, usual=None)
+    if given.flag("--json"):
+        print_json(runs)
+        return 0
+    if runs:
+        heads = ["ATTEMPT", "RUN", "CLASS", "EXIT", "TOOK", "STARTED", "TURNS", "TOKENS", "COST", "NOTE"]
+        now = now_ms()
+        show(heads, [run_cells(entry, now) for entry in runs])
+    if following:
+        say(f"there are more: --cursor {following}")
+    return 0
+
+
+COMMANDS = {
+    "events": Command(
+        run_events,
+        "[ID]",
+        most=1,
+        options=(
+            Option("--all-projects", "", "events of all projects"),
+            Option("--limit", "N", "at most N (default 30)"),
+            Option("--cursor", "SEQ", "go on after this event"),
+        ),
+        about="Show state changes of a quest, or without ID of this project, newest first.",
+    ),
+    "runs": Command(
+        run_runs,
+        "ID",
+        least=1,
+        most=1,
+        options=(
+            Option("--limit", "N", "at most N (default: all)"),
+            Option("--cursor", "ID/N", "go on after this attempt"),
+        ),
+        about="Show the attempts of a quest, oldest first.",
+    ),
+}

@@ -1,0 +1,26 @@
+"""Which module has which verb, and one line about each. Modules are imported when their verb is typed."""
+
+from __future__ import annotations
+
+VERBS = {
+    "add": ("add", "add a quest to the queue, or many from a file"),
+    "list": ("listing", "quests of this project, newest first"),
+    "show": ("show", "everything about one quest"),
+    "events": ("journal", "state changes of a quest or of the project"),
+    "runs": ("journal", "the attempts of a quest"),
+    "why": ("why", "why a quest does not run yet"),
+    "wait": ("wait", "wait until quests have ended"),
+    "cancel": ("steer", "stop quests, running or not"),
+    "retry": ("steer", "queue ended, interrupted or blocked quests again"),
+    "pause": ("pausing", "start no more quests of this project"),
+    "resume": ("pausing", "undo pause"),
+    "health": ("health", "whether all is well with the daemon and the queue"),
+    "version": ("version", "versions, the socket and the state directory"),
+    "demo": ("", "show the queue at work, in a daemon of its own"),
+    "help": ("help", "help about qlctl or a verb"),
+}
+
+ALIASES = {"requeue": "retry", "stat": "list"}
+
+# Verbs that questlined itself runs, with the arguments it is started with.
+HANDED_OVER = {"demo": ["demo"], "daemon": []}

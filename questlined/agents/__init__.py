@@ -1,0 +1,1 @@
+"""What an agent program says, without I/O: one module a protocol or preset."""

@@ -1,0 +1,220 @@
+"""The composition root: where the daemon's parts meet, start in order, and end in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import secrets
+import signal
+import socket
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from questlined import __version__
+from questlined.attempts.recovery import recover
+from questlined.attempts.runtime import Runtime
+from questlined.clock import SystemClock
+from questlined.config.load import Loaded
+from questlined.operations.context import Context, Daemon
+from questlined.procs.family import Family
+from questlined.procs.procfs import boot_id
+from questlined.procs.pump import Pump
+from questlined.procs.watch import Watch
+from questlined.server.listener import Server, admin_gid, bind
+from questlined.services.heartbeats import Heartbeats
+from questlined.services.rescuer import Rescuer
+from questlined.services.scheduler import Scheduler
+from questlined.services.service import Service
+from questlined.services.watchdog import Watchdog
+from questlined.store.changes import Changes
+from questlined.store.lock import StateLock
+from questlined.store.sqlite.store import SqliteStore
+from questlined.sysd.listen import inherited
+from questlined.sysd.notify import Notifier
+from questlined.wire.errors import Unavailable
+
+log = logging.getLogger(__name__)
+EX_SOFTWARE = 70
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+EXTEND_STOP_MS = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where this daemon keeps and listens."""
+
+    state: Path
+    socket: str
+    database: Path
+    artifacts: Path
+
+
+def places(loaded: Loaded, state: Path, socket_path: str) -> Places:
+    """The paths that the configuration and the state directory make."""
+    config = loaded.config
+    database = Path(config.store_path) if config.store_path else state / "quests.sqlite"
+    artifacts = Path(config.artifacts_dir) if config.artifacts_dir else state / "artifacts"
+    return Places(state, socket_path, database.expanduser(), artifacts.expanduser())
+
+
+async def serve(loaded: Loaded, where: Places, environ: MutableMapping[str, str]) -> int:
+    """Run the daemon until a signal ends it; its exit status. Raises QuestlineError where it cannot start."""
+    clock = SystemClock()
+    notifier = Notifier(environ)
+    for folder in (where.state, where.database.parent, where.artifacts):
+        _make(folder)
+    started_at = clock.wall_ms()
+    locks = _lock(where, {"pid": os.getpid(), "socket": where.socket})
+    sockets = inherited(environ, os.getpid()) or [bind(where.socket, loaded.config.socket_mode or 0o600)]
+    changes = Changes()
+    try:
+        store = await SqliteStore.open(where.database, clock, changes.publish, _die)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                runtime = _runtime(loaded, where, store, tasks, environ)
+                await _live(runtime, changes, sockets, notifier, where, started_at)
+        finally:
+            await store.close()
+    finally:
+        for listening in sockets:
+            listening.close()
+        for lock in locks:
+            lock.release()
+        notifier.close()
+    return 0
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Unavailable(f"{folder}: {error.strerror}", hint="choose another QUESTLINED_STATE") from error
+
+
+def _lock(where: Places, holder: dict[str, object]) -> list[StateLock]:
+    """The state directory's lock, and the database's own where that is elsewhere."""
+    paths = [where.state / "lock"]
+    if where.database.parent.resolve() != where.state.resolve():
+        paths.append(where.database.with_name(where.database.name + ".lock"))
+    locks = [StateLock(path) for path in paths]
+    for lock in locks:
+        lock.acquire(holder)
+    return locks
+
+
+def _die(error: Exception) -> None:
+    """The store cannot go on, and what it last wrote is unknown: end, and let the restart find out."""
+    log.critical("ending: %s", error)
+    os._exit(EX_SOFTWARE)
+
+
+def _runtime(
+    loaded: Loaded, where: Places, store: SqliteStore, tasks: asyncio.TaskGroup, environ: MutableMapping[str, str]
+) -> Runtime:
+    return Runtime(
+        store=store,
+        store_uuid=store.uuid,
+        config=loaded.config,
+        clock=SystemClock(),
+        tasks=tasks,
+        family=Family(),
+        pump=Pump(),
+        watch=Watch(),
+        boot_id=boot_id(),
+        artifacts=where.artifacts,
+        socket=where.socket,
+        environ=dict(environ),
+        chance=random.random,
+    )
+
+
+async def _live(
+    runtime: Runtime,
+    changes: Changes,
+    sockets: list[socket.socket],
+    notifier: Notifier,
+    where: Places,
+    started_at: int,
+) -> None:
+    """From recovery to the last attempt's end."""
+    stop = _stop_event()
+    runtime.family.start()
+    runtime.pump.start()
+    await recover(runtime)
+    config = runtime.config
+    await runtime.store.configure(runtime.limits, config.lanes)
+    owner = f"daemon:{os.getpid()}:{secrets.token_hex(6)}"
+    scheduler = Scheduler(runtime, changes, owner)
+    heartbeats = Heartbeats(runtime, owner, lambda: scheduler.running)
+    scheduler.on_busy = heartbeats.busy
+    rescuer = Rescuer(runtime, changes, scheduler.tick)
+    ctx = _context(runtime, changes, scheduler, where, started_at)
+    server = Server(ctx, runtime.tasks, admin_gid(config.admin_group))
+    ctx.daemon.connections = lambda: server.connections
+    services: dict[str, Service] = {"scheduler": scheduler, "heartbeats": heartbeats, "rescuer": rescuer}
+    watchdog = Watchdog(notifier, services, runtime.store.touch, lambda: f"{scheduler.running} running")
+    running = [runtime.tasks.create_task(service.run(lambda: None)) for service in (*services.values(), watchdog)]
+    await server.start(sockets)
+    notifier.ready()
+    notifier.status("ready")
+    log.info("questlined %s listens on %s, state in %s", __version__, where.socket, where.state)
+    await stop.wait()
+    notifier.stopping()
+    await _wind_down(runtime, scheduler, server, notifier, stop)
+    for task in running:
+        task.cancel()
+    runtime.watch.close()
+    runtime.pump.stop()
+    runtime.family.stop()
+
+
+async def _wind_down(
+    runtime: Runtime, scheduler: Scheduler, server: Server, notifier: Notifier, stop: asyncio.Event
+) -> None:
+    """Claim and accept no more, end what runs, then the sessions. A second signal skips the grace."""
+    log.info("stopping: %d attempts are running", scheduler.running)
+    notifier.extend_timeout(EXTEND_STOP_MS)
+    server.stop_accepting()
+    stop.clear()
+    hurry = runtime.tasks.create_task(_hurry(scheduler, stop))
+    await scheduler.stop()
+    hurry.cancel()
+    server.close()
+
+
+async def _hurry(scheduler: Scheduler, stop: asyncio.Event) -> None:
+    await stop.wait()
+    log.warning("stopping at once")
+    await scheduler.stop(at_once=True)
+
+
+def _stop_event() -> asyncio.Event:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in STOP_SIGNALS:
+        loop.add_signal_handler(number, stop.set)
+    return stop
+
+
+def _context(runtime: Runtime, changes: Changes, scheduler: Scheduler, where: Places, started_at: int) -> Context:
+    store = runtime.store
+    assert isinstance(store, SqliteStore)
+    daemon = Daemon(
+        version=__version__,
+        pid=os.getpid(),
+        started_at=started_at,
+        socket=where.socket,
+        state_directory=str(where.state),
+        database=str(where.database),
+        connections=lambda: 0,
+        running=lambda: scheduler.running,
+        last_output=scheduler.last_output,
+        stuck=lambda: list(scheduler.stuck()),
+        disk_low=lambda: scheduler.disk_low,
+        store_busy=lambda: store.busy,
+    )
+    entropy: Callable[[int], bytes] = secrets.token_bytes
+    return Context(store, runtime.config, runtime.clock, changes, daemon, entropy, random.random)

@@ -1,0 +1,144 @@
+"""Watching an attempt's output while it runs: the pipe or the file, its bound, and the clocks that silence stops."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from questlined.attempts.output import STREAMS, Files
+from questlined.attempts.runtime import Runtime
+from questlined.config.shape import Executor
+from questlined.procs import pump
+
+
+class Stop(Protocol):
+    """Attempt.stop."""
+
+    def __call__(self, reason: str, *, at_once: bool = False) -> None: ...
+
+
+class Follow:
+    """One attempt's output and clocks. Everything runs on the loop's thread."""
+
+    def __init__(self, runtime: Runtime, executor: Executor, stop: Stop) -> None:
+        self._runtime, self._executor, self._stop = runtime, executor, stop
+        self._loop = asyncio.get_running_loop()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._sizes = dict.fromkeys(STREAMS, 0)
+        self._sources: dict[str, int] = {}
+        self._for_child: list[int] = []
+        self._files: Files | None = None
+        self._watched: list[Path] = []
+        self._ended = asyncio.Event()
+        self._last_output_s: float | None = None
+        self.last_output_at: int | None = None
+        self.failed: OSError | None = None
+
+    def ends(self, files: Files) -> tuple[int, int]:
+        """The child's stdout and stderr: the files, or pipes into them. Raises OSError."""
+        if self._executor.output == "file":
+            return files.stdout, files.stderr
+        for name in STREAMS:
+            source, for_child = pump.open_pipe()
+            self._sources[name] = source
+            self._for_child.append(for_child)
+        return self._for_child[0], self._for_child[1]
+
+    def opened(self, files: Files, *, running: bool) -> None:
+        """The child has its ends and ours of them are closed; where it does not run, all that was opened is."""
+        self._files = files
+        for descriptor in self._for_child:
+            os.close(descriptor)
+        self._for_child.clear()
+        if not running:
+            for source in self._sources.values():
+                os.close(source)
+            self._sources.clear()
+            files.close()
+            self._files = None
+
+    def begin(self, timeout_ms: int | None) -> None:
+        """Start the clocks, and follow what is written."""
+        executor, files = self._executor, self._files
+        assert files is not None
+        self._arm("timeout", timeout_ms or executor.timeout_ms)
+        self._arm("start_timeout", executor.first_output_timeout_ms)
+        self._arm("idle", executor.idle_timeout_ms)
+        if self._sources:
+            targets = {"stdout": files.stdout, "stderr": files.stderr}
+            for name, source in list(self._sources.items()):
+                self._runtime.pump.attach(source, targets[name], self._counter(name), self._ender(name))
+            return
+        self._ended.set()
+        for name in STREAMS:
+            path = files.directory / name
+            self._runtime.watch.add(str(path), self._looked(name, path))
+            self._watched.append(path)
+
+    def end_clocks(self) -> None:
+        """The program has ended: no clock matters any more."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    async def drained(self, kept_children: bool) -> None:
+        """Returns when every byte is in the files. Children that were kept may write on, but not into these."""
+        if kept_children:
+            for source in list(self._sources.values()):
+                self._runtime.pump.detach(source)
+        if self._sources:
+            await self._ended.wait()
+        for path in self._watched:
+            self._runtime.watch.remove(str(path))
+        if self._files is not None:
+            self._files.close()
+            self._files = None
+
+    def _arm(self, reason: str, delay_ms: int | None) -> None:
+        if delay_ms:
+            self._timers[reason] = self._loop.call_later(delay_ms / 1000, self._rang, reason, delay_ms)
+
+    def _rang(self, reason: str, delay_ms: int) -> None:
+        if reason == "idle":
+            quiet_ms = 1000 * (self._loop.time() - (self._last_output_s or 0))
+            if self._last_output_s is not None and quiet_ms < delay_ms:
+                self._timers[reason] = self._loop.call_later((delay_ms - quiet_ms) / 1000, self._rang, reason, delay_ms)
+                return
+        self._stop(reason)
+
+    def _counter(self, name: str) -> pump.OnBytes:
+        def count(total: int) -> None:
+            self._seen(name, total)
+
+        return count
+
+    def _ender(self, name: str) -> pump.OnEnd:
+        def end(error: OSError | None) -> None:
+            del self._sources[name]
+            self.failed = self.failed or error
+            if not self._sources:
+                self._ended.set()
+
+        return end
+
+    def _looked(self, name: str, path: Path) -> Callable[[], None]:
+        def look() -> None:
+            try:
+                self._seen(name, path.stat().st_size)
+            except FileNotFoundError:
+                return
+
+        return look
+
+    def _seen(self, name: str, total: int) -> None:
+        self._sizes[name] = total
+        self._last_output_s = self._loop.time()
+        self.last_output_at = self._runtime.clock.wall_ms()
+        first = self._timers.pop("start_timeout", None)
+        if first is not None:
+            first.cancel()
+        if sum(self._sizes.values()) > self._executor.output_limit:
+            self._stop("output_limit", at_once=True)

@@ -1,0 +1,133 @@
+"""An attempt's files: the task file, stdout and stderr, their sealed sizes and their previews. All calls here block."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from questlined.store.protocol import Sealed
+
+STREAMS = ("stdout", "stderr")
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The open files of an attempt, for the child or the pump, and where they are. Close them with `close`."""
+
+    directory: Path
+    stdin: int
+    stdout: int
+    stderr: int
+
+    def close(self) -> None:
+        """Let go of the descriptors."""
+        for descriptor in (self.stdin, self.stdout, self.stderr):
+            os.close(descriptor)
+
+
+def directory_of(artifacts: Path, quest: str, attempt: int) -> Path:
+    """`<artifacts>/<quest>/<attempt>`."""
+    return artifacts / quest / str(attempt)
+
+
+def task_file(directory: Path) -> Path:
+    """Where `{task_file}` is."""
+    return directory / "task"
+
+
+def create(directory: Path, *, prompt: str | None, stdin_prompt: bool, append: bool) -> Files:
+    """Make the directory (0700) and its files (0600). `prompt` is written to the task file where one is needed.
+
+    `append`: for a child that writes itself, so that no write of several processes is lost; splice takes no such file.
+    Raises OSError, with nothing left open."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    opened: list[int] = []
+    try:
+        if prompt is not None:
+            _write(task_file(directory), prompt)
+        opened.append(os.open(task_file(directory) if stdin_prompt else os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | (os.O_APPEND if append else 0)
+        opened.extend(os.open(directory / name, flags, 0o600) for name in STREAMS)
+    except OSError:
+        for descriptor in opened:
+            os.close(descriptor)
+        raise
+    return Files(directory, *opened)
+
+
+def _write(path: Path, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "wb") as file:
+        file.write(text.encode("utf-8", "surrogateescape"))
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """Artifacts at their final size, previews of both streams, and when the last byte came (epoch ms)."""
+
+    artifacts: tuple[Sealed, ...]
+    stdout: str
+    stderr: str
+    last_output_at: int | None
+
+
+def seal(directory: Path, *, whole: int, preview: int) -> Seal:
+    """Read the files to their end. Text up to `whole` bytes is kept whole, above that its two ends of `preview`.
+
+    A file that is not there counts as empty: somebody may have cleaned up."""
+    found: dict[str, tuple[int, str, int]] = {}
+    for name in STREAMS:
+        try:
+            with open(directory / name, "rb") as file:
+                status = os.fstat(file.fileno())
+                text = _text(file.fileno(), status.st_size, whole, preview)
+                found[name] = (status.st_size, text, status.st_mtime_ns // 1_000_000)
+        except FileNotFoundError:
+            found[name] = (0, "", 0)
+    artifacts = tuple(Sealed(name, str(directory / name), found[name][0]) for name in STREAMS)
+    last = max((at for size, _, at in found.values() if size), default=None)
+    return Seal(artifacts, found["stdout"][1], found["stderr"][1], last)
+
+
+def _text(descriptor: int, size: int, whole: int, preview: int) -> str:
+    if size <= whole:
+        return readable(os.pread(descriptor, size, 0))
+    head, tail = os.pread(descriptor, preview, 0), os.pread(descriptor, preview, size - preview)
+    head, tail = _whole_characters_at_end(head), _whole_characters_at_start(tail)
+    left_out = size - len(head) - len(tail)
+    return f"{readable(head)}\n… {left_out} bytes left out …\n{readable(tail)}"
+
+
+def readable(data: bytes) -> str:
+    """Valid text of any bytes: what is no UTF-8, and NUL, is shown as U+FFFD."""
+    return data.decode("utf-8", "replace").replace("\0", "\ufffd")
+
+
+def _whole_characters_at_end(data: bytes) -> bytes:
+    """Without the beginning of a character whose rest was cut off."""
+    for back in range(1, min(4, len(data)) + 1):
+        byte = data[-back]
+        if byte & 0xC0 != 0x80:  # the last byte that begins a character
+            needed = 1 if byte < 0x80 else 2 if byte >> 5 == 0b110 else 3 if byte >> 4 == 0b1110 else 4
+            return data[:-back] if needed > back and byte >= 0xC0 else data
+    return data
+
+
+def _whole_characters_at_start(data: bytes) -> bytes:
+    """Without the end of a character whose beginning was cut off."""
+    start = 0
+    while start < min(3, len(data)) and data[start] & 0xC0 == 0x80:
+        start += 1
+    return data[start:]
+
+
+def sizes(directory: Path) -> tuple[Sealed, ...]:
+    """The files of an attempt as they are; those that are not there are left out."""
+    found = []
+    for name in STREAMS:
+        try:
+            found.append(Sealed(name, str(directory / name), (directory / name).stat().st_size))
+        except OSError:
+            continue
+    return tuple(found)

@@ -1,0 +1,240 @@
+"""One attempt: spawn → follow → exit seen → sweep → reap → seal → classify → finish, in this order whatever happens.
+
+A lane or slot is never free while something of the attempt lives, and its files are read when nobody writes them any
+more. Whatever wants the attempt to end before its program does names its reason through `stop`; the first one counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+from dataclasses import dataclass
+
+from questlined import probes
+from questlined.agents import text
+from questlined.attempts import output
+from questlined.attempts.follow import Follow
+from questlined.attempts.preparation import (
+    TRANSIENT_ERRNOS,
+    BadConfig,
+    NoResources,
+    PathGone,
+    Prepared,
+    prepare,
+)
+from questlined.attempts.runtime import Runtime
+from questlined.procs.child import Child, Exit
+from questlined.procs.spawn import Command
+from questlined.store.protocol import Claimed, Finish, Started
+from questlined.wire.errors import StaleLease, StoreFull, Unavailable
+
+log = logging.getLogger(__name__)
+
+NO_RESOURCES_WAIT_MS = 5_000
+FINISH_AGAIN_S = (0.5, 1, 2, 5, 10, 30)
+
+# Why an attempt is stopped → the line in its error.
+REASONS = {
+    "cancelled": "cancelled",
+    "interrupted": "the daemon was stopped",
+    "timeout": "it ran longer than its timeout",
+    "start_timeout": "it wrote nothing within first_output_timeout",
+    "idle": "it wrote nothing for idle_timeout",
+    "output_limit": "it wrote more than output_limit",
+    "stale": "its lease was lost",
+}
+
+
+@dataclass(slots=True)
+class _End:
+    """What is known of an attempt's end, gathered on the way down."""
+
+    klass: str = "ok"
+    reason: str | None = None
+    exit: Exit | None = None
+    seal: output.Seal | None = None
+    path_missing: bool = False
+    retry_at: int | None = None
+
+
+class Attempt:
+    """A claimed quest being run. `run` once; `stop` any time, from the loop's thread."""
+
+    def __init__(self, runtime: Runtime, claimed: Claimed) -> None:
+        self._runtime, self.claimed = runtime, claimed
+        self._executor = runtime.config.for_role(claimed.quest.role)
+        self._child: Child | None = None
+        self._stopped: str | None = None
+        self._ladders: list[asyncio.Task[None]] = []
+        self._follow = Follow(runtime, self._executor, self.stop)
+
+    @property
+    def last_output_at(self) -> int | None:
+        """Epoch ms of the last output seen."""
+        return self._follow.last_output_at
+
+    @property
+    def stuck(self) -> list[int]:
+        """Processes that were killed and live on."""
+        return list(self._child.stuck) if self._child else []
+
+    def stop(self, reason: str, *, at_once: bool = False) -> None:
+        """End it: `reason` is a key of REASONS. A later reason only makes the end faster, where it is `at_once`."""
+        first = self._stopped is None
+        if first:
+            self._stopped = reason
+        if self._child is not None and not self._child.exited.is_set() and (first or at_once):
+            grace = 0.0 if at_once else self._executor.terminate_grace_ms / 1000
+            down = self._runtime.family.take_down(self._child, grace, at_once=at_once)
+            self._ladders.append(self._runtime.tasks.create_task(down))
+
+    async def run(self) -> None:
+        """From the lease to the outcome. Raises nothing but what a fault of ours is."""
+        end = _End()
+        try:
+            prepared = await asyncio.to_thread(prepare, self._runtime, self.claimed, self._executor)
+        except PathGone:
+            end = _End("released", "the project's directory is not there", path_missing=True)
+        except BadConfig as error:
+            end = _End("bad_config", str(error))
+        except NoResources as error:
+            end = self._later(str(error))
+        else:
+            if probes.armed:
+                probes.reached("attempt.prepared")
+            end = await self._execute(prepared)
+        if self._stopped == "stale":
+            return
+        await self._finish(end)
+
+    def _later(self, reason: str) -> _End:
+        log.warning("%s cannot be started now: %s, ignoring", self.claimed.quest.id, reason)
+        return _End("released", reason, retry_at=self._runtime.clock.wall_ms() + NO_RESOURCES_WAIT_MS)
+
+    async def _execute(self, prepared: Prepared) -> _End:
+        try:
+            if self._stopped is not None:
+                return _End(self._stopped, REASONS[self._stopped])
+            failed = self._spawn(prepared)
+            if failed is not None:
+                return failed
+        finally:
+            self._follow.opened(prepared.files, running=self._child is not None)
+        child = self._child
+        assert child is not None
+        if probes.armed:
+            probes.reached("attempt.spawned")
+        recording = self._runtime.tasks.create_task(self._record(child))
+        self._follow.begin(self.claimed.quest.timeout_ms)
+        await child.exited.wait()
+        self._follow.end_clocks()
+        if probes.armed:
+            probes.reached("attempt.exited")
+        end = await self._gather(child, prepared)
+        await recording
+        return end
+
+    def _spawn(self, prepared: Prepared) -> _End | None:
+        """Start the child; what stands in the way, or None."""
+        try:
+            stdout, stderr = self._follow.ends(prepared.files)
+            command = Command(
+                prepared.argv,
+                prepared.cwd,
+                prepared.env,
+                prepared.files.stdin,
+                stdout,
+                stderr,
+                self._executor.umask,
+            )
+            self._child = self._runtime.family.spawn(command, prepared.marker)
+        except OSError as error:
+            if error.errno in TRANSIENT_ERRNOS:
+                return self._later(f"{error.strerror}")
+            if error.errno == errno.ENOENT and error.filename == prepared.cwd:
+                return _End("released", "the project's directory is not there", path_missing=True)
+            return _End("bad_config", f"{prepared.argv[0]}: {error.strerror}")
+        return None
+
+    async def _record(self, child: Child) -> None:
+        """Keep the child's pid, so that a later daemon finds it; a cancel that came before we knew it is seen here."""
+        runtime = self._runtime
+        started = Started(self.claimed.fence, runtime.clock.wall_ms(), child.pid, child.started, runtime.boot_id)
+        try:
+            if await runtime.store.started(started):
+                self.stop("cancelled")
+        except StaleLease:
+            self.stop("stale", at_once=True)
+        except (StoreFull, Unavailable) as error:
+            log.warning("the pid of %s was not recorded: %s, ignoring", self.claimed.quest.id, error)
+
+    async def _gather(self, child: Child, prepared: Prepared) -> _End:
+        """Down to the last process, then the exit status and the files."""
+        keep = self._executor.keep_children
+        await self._runtime.family.sweep(child, keep)
+        for ladder in self._ladders:
+            await ladder
+        if probes.armed:
+            probes.reached("attempt.swept")
+        ended = self._runtime.family.reap(child)
+        if probes.armed:
+            probes.reached("attempt.reaped")
+        await self._follow.drained(keep)
+        executor = self._executor
+        seal = await asyncio.to_thread(
+            output.seal,
+            prepared.files.directory,
+            whole=executor.max_inline_output_bytes,
+            preview=executor.output_preview_bytes,
+        )
+        if probes.armed:
+            probes.reached("attempt.sealed")
+        return self._judge(ended, seal)
+
+    def _judge(self, ended: Exit, seal: output.Seal) -> _End:
+        if self._stopped is not None:
+            return _End(self._stopped, REASONS[self._stopped], ended, seal)
+        if self._follow.failed is not None:
+            return _End("failed", f"its output could not be kept: {self._follow.failed}", ended, seal)
+        judgement = text.judge(ended.code, ended.signal)
+        return _End(judgement.klass, judgement.reason, ended, seal)
+
+    async def _finish(self, end: _End) -> None:
+        """Write the outcome. A full disk is waited out; a lost lease is somebody else's story."""
+        request = self._outcome(end)
+        waits = iter(FINISH_AGAIN_S)
+        while True:
+            try:
+                await self._runtime.store.finish(request)
+            except StaleLease:
+                log.warning("%s: its lease was lost, ignoring its end as %s", self.claimed.quest.id, end.klass)
+            except (StoreFull, Unavailable) as error:
+                log.warning("%s: its end cannot be written yet: %s", self.claimed.quest.id, error)
+                await asyncio.sleep(next(waits, FINISH_AGAIN_S[-1]))
+                continue
+            return
+
+    def _outcome(self, end: _End) -> Finish:
+        runtime, seal, ended = self._runtime, end.seal, end.exit
+        stderr = seal.stderr if seal else ""
+        return Finish(
+            self.claimed.fence,
+            runtime.clock.wall_ms(),
+            end.klass,
+            runtime.chance(),
+            runtime.policy,
+            runtime.limits,
+            result=seal.stdout if seal else None,
+            error=None if end.reason is None else "\n".join(part for part in (end.reason, stderr) if part),
+            reason=end.reason,
+            retry_at=end.retry_at,
+            exit_code=ended.code if ended else None,
+            exit_signal=ended.signal if ended else None,
+            kill_reason=self._stopped,
+            last_output_at=seal.last_output_at if seal else None,
+            peak_memory_bytes=ended.peak_memory_bytes if ended else None,
+            cpu_ms=ended.cpu_ms if ended else None,
+            artifacts=seal.artifacts if seal else (),
+            path_missing=end.path_missing,
+        )

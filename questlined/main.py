@@ -1,0 +1,65 @@
+"""argv → exit status of `questlined`: the daemon in the foreground, and subcommands that need none."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from questlined import __version__, app, probes
+from questlined.config import paths
+from questlined.config.load import load_from
+from questlined.wire.errors import InvalidInput, QuestlineError
+
+log = logging.getLogger("questlined")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line, for help and the manual."""
+    options = argparse.ArgumentParser(
+        prog="questlined", description="A durable work queue for command-line coding agents.", allow_abbrev=False
+    )
+    options.add_argument("--socket", metavar="PATH", help="listen there instead of the usual place")
+    options.add_argument("--config", metavar="FILE", help="read this file instead of the usual ones")
+    options.add_argument("--state", metavar="DIR", help="keep the state there instead of the usual place")
+    options.add_argument("--version", action="version", version=f"questlined {__version__}")
+    commands = options.add_subparsers(dest="command", metavar="COMMAND")
+    demo = commands.add_parser("demo", help="show the main job on a temporary daemon", allow_abbrev=False)
+    demo.add_argument("--agent", metavar="NAME", help="use this agent (claude) instead of a shell command")
+    return options
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; its exit status."""
+    arguments = parser().parse_args(argv)
+    if arguments.command == "demo":
+        from questlined.demo.show import demo
+
+        return demo(arguments.agent)
+    try:
+        return _daemon(arguments)
+    except QuestlineError as error:
+        print(f"questlined: {error.message}", file=sys.stderr)
+        if error.hint:
+            print(f"  {error.hint}", file=sys.stderr)
+        return error.exit_status
+
+
+def _daemon(arguments: argparse.Namespace) -> int:
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(message)s")
+    crash_at = os.environ.get("QUESTLINED_CRASH_AT")
+    if crash_at:
+        try:
+            probes.arm(crash_at)
+        except ValueError as error:
+            raise InvalidInput(str(error), hint="unset QUESTLINED_CRASH_AT", field="QUESTLINED_CRASH_AT") from None
+    loaded = load_from(os.environ, arguments.config)
+    for warning in loaded.warnings:
+        log.warning("%s", warning)
+    state = Path(os.path.abspath(arguments.state)) if arguments.state else paths.state_directory(os.environ)
+    socket_path = paths.listen_path(os.environ, state, arguments.socket)
+    return asyncio.run(app.serve(loaded, app.places(loaded, state, socket_path), os.environ))

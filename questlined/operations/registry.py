@@ -1,0 +1,49 @@
+"""Every method of the wire: its parameters and what answers it. A test holds them against the .varlink files."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from questlined.operations import leases, lookups, manager, projects, quests, steering, waiting
+from questlined.operations.context import Caller, Context, Reply, Request
+
+Answer = Callable[[Context, Caller, Any], Awaitable[Reply]]
+Stream = Callable[[Context, Caller, Any, bool], AsyncIterator[tuple[Reply, bool]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """`answer` gives one reply, `stream` one or many, each with whether it is the last;
+    a method has one of the two. One that `waits` for something to
+    happen is given up when its client goes away; any other is finished all the same."""
+
+    request: type[Request]
+    answer: Answer | None = None
+    stream: Stream | None = None
+    waits: bool = False
+
+
+METHODS: dict[str, Method] = {
+    "io.questline.Quests.Add": Method(quests.Add, quests.add),
+    "io.questline.Quests.AddMany": Method(quests.AddMany, quests.add_many),
+    "io.questline.Quests.List": Method(lookups.List, lookups.list_quests),
+    "io.questline.Quests.Get": Method(lookups.One, lookups.get),
+    "io.questline.Quests.Why": Method(lookups.One, lookups.why),
+    "io.questline.Quests.Cancel": Method(steering.Cancel, steering.cancel),
+    "io.questline.Quests.Retry": Method(steering.Retry, steering.retry),
+    "io.questline.Quests.Events": Method(lookups.Events, lookups.list_events),
+    "io.questline.Quests.Runs": Method(lookups.Runs, lookups.list_runs),
+    "io.questline.Quests.Wait": Method(waiting.Wait, stream=waiting.wait, waits=True),
+    "io.questline.Leases.Claim": Method(leases.Claim, leases.claim, waits=True),
+    "io.questline.Leases.Heartbeat": Method(leases.Heartbeat, leases.heartbeat),
+    "io.questline.Leases.Done": Method(leases.Done, leases.done),
+    "io.questline.Leases.Fail": Method(leases.Fail, leases.fail),
+    "io.questline.Leases.Release": Method(leases.Release, leases.release),
+    "io.questline.Leases.Block": Method(leases.Block, leases.block),
+    "io.questline.Projects.Pause": Method(projects.Pause, projects.pause),
+    "io.questline.Projects.Resume": Method(projects.Resume, projects.resume),
+    "io.questline.Manager.Status": Method(manager.Status, manager.status),
+    "io.questline.Manager.Health": Method(manager.Health, manager.health),
+}

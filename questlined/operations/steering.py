@@ -1,0 +1,63 @@
+"""Steering quests: Cancel and Retry."""
+
+from __future__ import annotations
+
+from questlined.core.quest import check_size, check_text
+from questlined.operations import find, views
+from questlined.operations.context import Caller, Changing, Context, Reply
+from questlined.store.protocol import Steer
+from questlined.wire.errors import NotFound
+
+REASON_MAX = 4096
+
+
+class Cancel(Changing, frozen=True, kw_only=True):
+    """Parameters of Cancel."""
+
+    id: str
+    reason: str | None = None
+
+
+class Retry(Changing, frozen=True, kw_only=True):
+    """Parameters of Retry."""
+
+    id: str
+
+
+class QuestReply(Reply, frozen=True, kw_only=True):
+    """A quest as it is now."""
+
+    quest: views.Quest
+
+
+async def reply(ctx: Context, quest: str) -> QuestReply:
+    """The quest as it is now. Raises NotFound."""
+    row = await ctx.store.quest(quest)
+    if row is None:
+        raise NotFound(f"there is no quest {quest} any more", hint="see qlctl list", id=quest)
+    return QuestReply(quest=views.quest(row, (await ctx.store.dependencies([quest])).get(quest, ())))
+
+
+def checked_reason(field: str, reason: str | None) -> str | None:
+    """A reason or summary within its bound."""
+    if reason is not None:
+        check_text(field, reason, empty=True)
+        check_size(field, (reason,), REASON_MAX, f"the bound of {field}")
+    return reason or None
+
+
+async def cancel(ctx: Context, caller: Caller, request: Cancel) -> QuestReply:
+    """Stop a quest. One that runs is stopped at once and cancelled when its last process is dead."""
+    token = ctx.token(caller, "Cancel", request)
+    row = await find.quest(ctx, caller, request.id)
+    reason = checked_reason("reason", request.reason)
+    await ctx.store.cancel(Steer(row.id, ctx.clock.wall_ms(), reason=reason, token=token))
+    return await reply(ctx, row.id)
+
+
+async def retry(ctx: Context, caller: Caller, request: Retry) -> QuestReply:
+    """Queue a quest again with one more attempt, and what failed only through it."""
+    token = ctx.token(caller, "Retry", request)
+    row = await find.quest(ctx, caller, request.id)
+    await ctx.store.retry(Steer(row.id, ctx.clock.wall_ms(), token=token))
+    return await reply(ctx, row.id)

@@ -1,0 +1,1 @@
+"""Varlink on a Unix socket. Holds no rules."""

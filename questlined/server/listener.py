@@ -1,0 +1,138 @@
+"""The socket: made so that nobody else can open it for an instant, or taken over from systemd."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import grp
+import logging
+import os
+import pwd
+import socket
+import stat
+from collections.abc import Sequence
+
+from questlined.operations.context import Context
+from questlined.server import dispatch
+from questlined.server.session import Session
+from questlined.wire.errors import InvalidInput, LimitReached, Unavailable
+
+log = logging.getLogger(__name__)
+BACKLOG = 128
+
+
+def bind(path: str, mode: int) -> socket.socket:
+    """A listening socket at `path` with `mode`. A dead one is replaced. Raises Unavailable, InvalidInput."""
+    directory = os.path.dirname(path)
+    if not os.path.isdir(directory):
+        os.makedirs(directory, mode=0o700)
+    _remove_dead(path)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        listening.bind(path)
+    except OSError as error:
+        listening.close()
+        raise Unavailable(f"{path}: {error.strerror}", hint="choose another place with --socket") from error
+    finally:
+        os.umask(before)
+    os.chmod(path, mode)
+    listening.listen(BACKLOG)
+    listening.setblocking(False)
+    return listening
+
+
+def _remove_dead(path: str) -> None:
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(found.st_mode):
+        raise InvalidInput(
+            f"{path} is there and is no socket", hint="choose another place with --socket", field="socket"
+        )
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(path)
+        except OSError as error:
+            if error.errno != errno.ECONNREFUSED:
+                raise Unavailable(f"{path}: {error.strerror}", hint="choose another place with --socket") from error
+            os.unlink(path)
+            return
+    raise Unavailable(f"another daemon answers on {path}", hint="stop it, or choose another place with --socket")
+
+
+def admin_gid(group: str | None) -> int | None:
+    """The group's number, None without one. Raises InvalidInput."""
+    if group is None:
+        return None
+    try:
+        return grp.getgrnam(group).gr_gid
+    except KeyError:
+        raise InvalidInput(
+            f"admin_group: there is no group {group}", hint="make it, or name another", field="admin_group"
+        ) from None
+
+
+class Server:
+    """Accepts connections up to bounds.max_connections and runs a session for each in `tasks`."""
+
+    def __init__(self, ctx: Context, tasks: asyncio.TaskGroup, admins: int | None) -> None:
+        self._ctx, self._tasks, self._admins = ctx, tasks, admins
+        self._sessions: set[Session] = set()
+        self._servers: list[asyncio.Server] = []
+
+    @property
+    def connections(self) -> int:
+        """Open connections."""
+        return len(self._sessions)
+
+    async def start(self, sockets: Sequence[socket.socket]) -> None:
+        """Accept on these."""
+        loop = asyncio.get_running_loop()
+        for listening in sockets:
+            self._servers.append(
+                await loop.create_unix_server(
+                    lambda: Session(self._ctx, self.is_owner, self._accepted), sock=listening, backlog=BACKLOG
+                )
+            )
+
+    def stop_accepting(self) -> None:
+        """Close the door; sessions go on. Clients that come now wait in systemd's socket, or are refused."""
+        for server in self._servers:
+            server.close()
+
+    def close(self) -> None:
+        """End every session."""
+        for session in list(self._sessions):
+            if session.task is not None:
+                session.task.cancel()
+            session.close()
+
+    def is_owner(self, uid: int, gid: int) -> bool:
+        """Whether this peer is the daemon's uid, root, or of the admin group."""
+        if uid in (0, os.geteuid()):
+            return True
+        return self._admins is not None and (gid == self._admins or self._admins in _groups(uid, gid))
+
+    def _accepted(self, session: Session) -> None:
+        limit = self._ctx.config.bounds.max_connections
+        if len(self._sessions) >= limit:
+            error = LimitReached(
+                f"{limit} clients are connected already",
+                hint="close some, or raise bounds.max_connections",
+                setting="bounds.max_connections",
+                retryAfterMs=1000,
+            )
+            session.refuse(dispatch.error_frame(error))
+            return
+        self._sessions.add(session)
+        session.task = self._tasks.create_task(session.run())
+        session.task.add_done_callback(lambda _: self._sessions.discard(session))
+
+
+def _groups(uid: int, gid: int) -> list[int]:
+    try:
+        return os.getgrouplist(pwd.getpwuid(uid).pw_name, gid)
+    except KeyError:
+        return []

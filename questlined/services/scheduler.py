@@ -1,0 +1,157 @@
+"""The scheduler: claims for the daemon while slots are free, and starts an attempt for each claim.
+
+It is woken by commits that may have made a quest claimable and by attempts that end; it sleeps until the next time
+gate opens. What it must know is in the store, so a lost wake-up costs latency only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Iterator
+
+from questlined.attempts.runner import Attempt
+from questlined.attempts.runtime import Runtime
+from questlined.services.service import Wake
+from questlined.store.changes import Changes
+from questlined.store.protocol import Claim, Claimed
+from questlined.wire.errors import StoreFull, Unavailable
+
+log = logging.getLogger(__name__)
+STORE_AGAIN_S = 5.0
+DISK_CHECK_MS = 1000
+
+
+class Scheduler:
+    """Runs at most scheduler.max_concurrent attempts of `owner`."""
+
+    def __init__(self, runtime: Runtime, changes: Changes, owner: str) -> None:
+        self._runtime, self._owner = runtime, owner
+        self.wake = Wake()
+        self._attempts: dict[str, Attempt] = {}
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._stopping = False
+        self._due: int | None = 0  # when the next time gate opens; 0: look it up
+        self._disk_checked_ms: int | None = None
+        self.disk_low: str | None = None
+        self.on_busy: Callable[[], None] = lambda: None
+        changes.on_claimable.append(self.wake.set)
+        changes.on_due.append(self._gate_set)
+        changes.on_stop.append(self._cancel)
+
+    @property
+    def running(self) -> int:
+        """Attempts under way."""
+        return len(self._attempts)
+
+    def last_output(self, quest: str) -> int | None:
+        """Epoch ms of a running quest's last output, as far as it was seen."""
+        attempt = self._attempts.get(quest)
+        return attempt.last_output_at if attempt else None
+
+    def stuck(self) -> Iterator[str]:
+        """A line for each process that was killed and lives on."""
+        for quest, attempt in self._attempts.items():
+            for pid in attempt.stuck:
+                yield f"process {pid} of {quest} does not die"
+
+    def tick(self) -> None:
+        """The safety net's turn: look everything up again."""
+        self._due = 0
+        self.wake.set()
+
+    async def run(self, started: Callable[[], None]) -> None:
+        """Claim and start until cancelled."""
+        started()
+        while True:
+            again_s = None
+            try:
+                await self._fill()
+                again_s = await self._sleep_s()
+            except (StoreFull, Unavailable) as error:
+                log.warning("nothing can be claimed: %s, ignoring", error)
+                again_s = STORE_AGAIN_S
+            await self.wake.wait(again_s)
+
+    async def stop(self, *, at_once: bool = False) -> None:
+        """Claim no more, end every attempt as interrupted, and return when all are over."""
+        self._stopping = True
+        for attempt in self._attempts.values():
+            attempt.stop("interrupted", at_once=at_once)
+        await self._idle.wait()
+
+    async def _fill(self) -> None:
+        """Claim until no slot is free or nothing is claimable."""
+        while not self._stopping and (free := self._runtime.config.max_concurrent - self.running) > 0:
+            if self._disk_is_low():
+                return
+            config, now = self._runtime.config, self._runtime.clock.wall_ms()
+            claim = Claim(self._owner, now, config.lease_ttl_ms, own=True, most=free, limits=self._runtime.limits)
+            claimed = await self._runtime.store.claim(claim)
+            for each in claimed:
+                self._start(each)
+            if len(claimed) < free:
+                return
+
+    def _start(self, claimed: Claimed) -> None:
+        attempt = Attempt(self._runtime, claimed)
+        self._attempts[claimed.quest.id] = attempt
+        self._idle.clear()
+        if self._stopping:
+            attempt.stop("interrupted")
+        self._runtime.tasks.create_task(self._attend(attempt))
+        self.on_busy()
+
+    async def _attend(self, attempt: Attempt) -> None:
+        try:
+            await attempt.run()
+        finally:
+            del self._attempts[attempt.claimed.quest.id]
+            if not self._attempts:
+                self._idle.set()
+            self.wake.set()
+
+    async def _sleep_s(self) -> float | None:
+        """How long until a time gate opens; None where none is set."""
+        if self._due == 0:
+            self._due = await self._runtime.store.next_due()
+        now = self._runtime.clock.wall_ms()
+        if self._due is None:
+            return None
+        if self._due > now:
+            return (self._due - now) / 1000
+        self._due = 0
+        await self._runtime.store.promote(now)
+        return 0
+
+    def _gate_set(self, moment: int) -> None:
+        if self._due is None or (self._due and moment < self._due):
+            self._due = moment
+            self.wake.set()
+
+    def _cancel(self, quest: str) -> None:
+        attempt = self._attempts.get(quest)
+        if attempt is not None:
+            attempt.stop("cancelled")
+
+    def _disk_is_low(self) -> bool:
+        """Whether the state's disk is below disk.min_free_bytes; looked at once a second at most."""
+        now = self._runtime.clock.monotonic_ms()
+        if self._disk_checked_ms is None or now - self._disk_checked_ms >= DISK_CHECK_MS:
+            self._disk_checked_ms = now
+            self._look_at_disk()
+        return self.disk_low is not None
+
+    def _look_at_disk(self) -> None:
+        found = os.statvfs(self._runtime.artifacts)
+        free, least = found.f_bavail * found.f_frsize, self._runtime.config.min_free_bytes
+        was = self.disk_low
+        self.disk_low = (
+            f"only {free >> 20} MiB are free, disk.min_free_bytes is {least >> 20} MiB" if free < least else None
+        )
+        if self.disk_low and not was:
+            log.error("claims pause: %s", self.disk_low)
+        elif was and not self.disk_low:
+            log.warning("claims go on: enough is free again")

@@ -1,0 +1,40 @@
+"""What every service is: a loop that can be woken for no reason, and counts how often it came round."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Service(Protocol):
+    """A loop. A spurious wake-up is always legal, which is how the watchdog proves a waiting service alive."""
+
+    wake: Wake
+
+    async def run(self, started: Callable[[], None]) -> None:
+        """Serve until cancelled; call `started` once. A failure takes the daemon down, so that systemd restarts it."""
+        ...
+
+
+class Wake:
+    """A wake-up with a count of the rounds it began. `rounds` rises each time the loop comes to wait."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self.rounds = 0
+
+    def set(self) -> None:
+        """Come round. Any number of calls before that are one."""
+        self._event.set()
+
+    async def wait(self, timeout_s: float | None = None) -> None:
+        """Until woken or `timeout_s` has passed. What happened before this call counts."""
+        self.rounds += 1
+        if not self._event.is_set():
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await self._event.wait()
+            except TimeoutError:
+                pass  # the safety net: the caller looks again
+        self._event.clear()

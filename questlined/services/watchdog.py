@@ -1,0 +1,55 @@
+"""The watchdog: feeds systemd's only while the loop, the writer and every service come round.
+
+Each period it wakes all of them; one that waits for hours is thereby proven alive, and one that hangs is not covered
+up. Sent from the loop, so that a loop that hangs is seen, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+from questlined.services.service import Service, Wake
+from questlined.sysd.notify import Notifier
+
+log = logging.getLogger(__name__)
+
+
+class Watchdog:
+    """`services` by name; `touch_store` returns when the writer has come round."""
+
+    def __init__(
+        self,
+        notifier: Notifier,
+        services: Mapping[str, Service],
+        touch_store: Callable[[], Awaitable[object]],
+        status: Callable[[], str],
+    ) -> None:
+        self._notifier, self._services, self._touch, self._status = notifier, services, touch_store, status
+        self.wake = Wake()
+
+    async def run(self, started: Callable[[], None]) -> None:
+        """Feed every WatchdogSec/3; without a watchdog, wait for ever."""
+        started()
+        if self._notifier.watchdog_ms is None:
+            await asyncio.Event().wait()
+            return
+        period_s = self._notifier.watchdog_ms / 3000
+        before = dict.fromkeys(self._services, -1)
+        while True:
+            late = [name for name, service in self._services.items() if service.wake.rounds <= before[name]]
+            before = {name: service.wake.rounds for name, service in self._services.items()}
+            for service in self._services.values():
+                service.wake.set()
+            try:
+                async with asyncio.timeout(period_s):
+                    await self._touch()
+            except TimeoutError:
+                late.append("writer")
+            if late:
+                log.error("the watchdog is not fed: %s did not come round", ", ".join(late))
+            else:
+                self._notifier.watchdog()
+                self._notifier.status(self._status())
+            await asyncio.sleep(period_s)

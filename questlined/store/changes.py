@@ -1,0 +1,61 @@
+"""Who is told of committed changes. Everything here runs on the loop and never waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from questlined.store.effects import Effects
+
+
+class Changes:
+    """Fans effects out. A listener is a wake-up, not a message: it reads the store again, so that a lost or doubled
+    wake-up costs latency and never work."""
+
+    def __init__(self) -> None:
+        self.on_claimable: list[Callable[[], None]] = []
+        self.on_leases: list[Callable[[], None]] = []
+        self.on_due: list[Callable[[int], None]] = []
+        self.on_stop: list[Callable[[str], None]] = []
+        self._watchers: dict[str, set[asyncio.Event]] = {}
+
+    def publish(self, effects: Effects) -> None:
+        """Called with each batch's effects after its COMMIT."""
+        for quest in effects.changed if self._watchers else ():
+            for event in self._watchers.get(quest, ()):
+                event.set()
+        for quest in effects.stop:
+            for stop in self.on_stop:
+                stop(quest)
+        if effects.due is not None:
+            for due in self.on_due:
+                due(effects.due)
+        if effects.claimable:
+            for wake in list(self.on_claimable):
+                wake()
+        if effects.leases:
+            for wake in self.on_leases:
+                wake()
+
+    @contextmanager
+    def watching(self, quest: str) -> Iterator[asyncio.Event]:
+        """An event that is set at each change of the quest's state; the watcher clears it."""
+        event = asyncio.Event()
+        self._watchers.setdefault(quest, set()).add(event)
+        try:
+            yield event
+        finally:
+            self._watchers[quest].discard(event)
+            if not self._watchers[quest]:
+                del self._watchers[quest]
+
+    @contextmanager
+    def claimable(self) -> Iterator[asyncio.Event]:
+        """An event that is set whenever a quest may have become claimable."""
+        event = asyncio.Event()
+        self.on_claimable.append(event.set)
+        try:
+            yield event
+        finally:
+            self.on_claimable.remove(event.set)
