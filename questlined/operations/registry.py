@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from questlined.operations import leases, lookups, manager, projects, quests, steering, waiting
+from questlined.operations import health, leases, lookups, projects, quests, steering, waiting
 from questlined.operations.context import Caller, Context, Reply, Request
 
 Answer = Callable[[Context, Caller, Any], Awaitable[Reply]]
@@ -44,6 +44,6 @@ METHODS: dict[str, Method] = {
     "io.questline.Leases.Block": Method(leases.Block, leases.block),
     "io.questline.Projects.Pause": Method(projects.Pause, projects.pause),
     "io.questline.Projects.Resume": Method(projects.Resume, projects.resume),
-    "io.questline.Manager.Status": Method(manager.Status, manager.status),
-    "io.questline.Manager.Health": Method(manager.Health, manager.health),
+    "io.questline.Manager.Status": Method(health.Status, health.status),
+    "io.questline.Manager.Health": Method(health.Health, health.health),
 }

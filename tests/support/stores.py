@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -10,8 +11,8 @@ from typing import Any
 
 from questlined.core.quest import NewQuest
 from questlined.core.retry import Policy
-from questlined.store.protocol import Add, Claim, Claimed, Finish, Limits, ProjectRef, Steer
 from questlined.store.effects import Effects
+from questlined.store.protocol import Add, Claim, Claimed, Finish, Limits, ProjectRef, Reclaim, Steer
 from questlined.store.sqlite.store import SqliteStore
 from tests.support.clock import ManualClock
 
@@ -104,3 +105,22 @@ def on_store(folder: Path, scenario: Callable[[Bench], Awaitable[None]]) -> None
             await bench.store.close()
 
     asyncio.run(run())
+
+
+Scenario = Callable[[Bench], Awaitable[None]]
+
+
+def scenario(body: Scenario) -> Callable[[Path], None]:
+    """A test whose body gets a new store."""
+
+    @functools.wraps(body, assigned=("__name__", "__doc__", "__module__"))
+    def test(tmp_path: Path) -> None:
+        on_store(tmp_path, body)
+
+    del test.__wrapped__  # pytest would read the body's signature
+    return test
+
+
+def reclaim(bench: Bench, *, fail: bool = False) -> Reclaim:
+    """Settle what is due now."""
+    return Reclaim(bench.clock.wall_ms(), 0.5, POLICY, fail=fail)
