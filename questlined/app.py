@@ -68,7 +68,8 @@ async def serve(loaded: Loaded, where: Places, environ: MutableMapping[str, str]
         _make(folder)
     started_at = clock.wall_ms()
     locks = _lock(where, {"pid": os.getpid(), "socket": where.socket})
-    sockets = inherited(environ, os.getpid()) or [bind(where.socket, loaded.config.socket_mode or 0o600)]
+    given = inherited(environ, os.getpid())
+    sockets = given or [bind(where.socket, loaded.config.socket_mode or 0o600)]
     changes = Changes()
     try:
         store = await SqliteStore.open(where.database, clock, changes.publish, _die)
@@ -81,6 +82,8 @@ async def serve(loaded: Loaded, where: Places, environ: MutableMapping[str, str]
     finally:
         for listening in sockets:
             listening.close()
+        if not given:
+            Path(where.socket).unlink(missing_ok=True)
         for lock in locks:
             lock.release()
         notifier.close()

@@ -16,6 +16,7 @@ from questlined.config.load import load_from
 from questlined.wire.errors import InvalidInput, QuestlineError
 
 log = logging.getLogger("questlined")
+EX_SOFTWARE = 70
 
 
 def parser() -> argparse.ArgumentParser:
@@ -43,10 +44,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _daemon(arguments)
     except QuestlineError as error:
-        print(f"questlined: {error.message}", file=sys.stderr)
-        if error.hint:
-            print(f"  {error.hint}", file=sys.stderr)
-        return error.exit_status
+        return _complain(error)
+    except BaseExceptionGroup as group:
+        return _refused(group)
+
+
+def _refused(group: BaseExceptionGroup[BaseException]) -> int:
+    """An error of the tree that ended the daemon keeps its exit status; anything else is a fault of ours."""
+    _, rest = group.split(QuestlineError)
+    if rest is not None:
+        log.critical("ending by a fault", exc_info=rest)
+        return EX_SOFTWARE
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    assert isinstance(error, QuestlineError)
+    return _complain(error)
+
+
+def _complain(error: QuestlineError) -> int:
+    print(f"questlined: {error.message}", file=sys.stderr)
+    if error.hint:
+        print(f"  {error.hint}", file=sys.stderr)
+    return error.exit_status
 
 
 def _daemon(arguments: argparse.Namespace) -> int:

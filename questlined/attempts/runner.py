@@ -196,7 +196,8 @@ class Attempt:
         if self._stopped is not None:
             return _End(self._stopped, REASONS[self._stopped], ended, seal)
         if self._follow.failed is not None:
-            return _End("failed", f"its output could not be kept: {self._follow.failed}", ended, seal)
+            # The machine's fault and not the quest's: uncharged, and claims pause while the disk is full.
+            return _End("interrupted", f"its output could not be kept: {self._follow.failed}", ended, seal)
         judgement = text.judge(ended.code, ended.signal)
         return _End(judgement.klass, judgement.reason, ended, seal)
 

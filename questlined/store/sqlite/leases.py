@@ -36,6 +36,8 @@ _event = Family("steering").count("event")
 _quest = Family("steering").one("quest", Quest)
 _project_path = Family("adds").one("project_path", value)
 
+PROMOTED_AT_ONCE = 500  # the LIMIT of promote
+
 
 def held(db: sqlite3.Connection, fence: Fence) -> Quest:
     """The quest under this lease. Raises StaleLease."""
@@ -53,8 +55,8 @@ def held(db: sqlite3.Connection, fence: Fence) -> Quest:
 def _claim_many(db: sqlite3.Connection, request: Claim, effects: Effects) -> list[Claimed]:
     if _paused(db) is not None:
         return []
-    while _promote(db, now=request.now):
-        pass
+    if _promote(db, now=request.now) == PROMOTED_AT_ONCE:
+        effects.claimable = True  # more are due: another turn takes them, so that no transaction grows with the queue
     claimed: list[Claimed] = []
     while len(claimed) < request.most and (row := _head(db, request)) is not None:
         claimed.append(_take(db, request, row))
