@@ -83,7 +83,7 @@ async def serve(loaded: Loaded, where: Places, environ: MutableMapping[str, str]
         for listening in sockets:
             listening.close()
         if not given:
-            Path(where.socket).unlink(missing_ok=True)
+            _remove(where.socket)
         for lock in locks:
             lock.release()
         notifier.close()
@@ -95,6 +95,11 @@ def _make(folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise Unavailable(f"{folder}: {error.strerror}", hint="choose another QUESTLINED_STATE") from error
+
+
+def _remove(path: str) -> None:
+    """Our own socket goes with us, so that clients are told at once that nobody is there."""
+    Path(path).unlink(missing_ok=True)
 
 
 def _lock(where: Places, holder: dict[str, object]) -> list[StateLock]:

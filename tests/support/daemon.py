@@ -46,7 +46,9 @@ class Daemon:
 
     def environ(self, **more: str) -> dict[str, str]:
         """For the daemon and its clients: nothing of the caller's questline."""
-        base = {k: v for k, v in os.environ.items() if not k.startswith(("QUESTLINE", "NOTIFY_", "LISTEN_", "WATCHDOG_"))}
+        base = {
+            k: v for k, v in os.environ.items() if not k.startswith(("QUESTLINE", "NOTIFY_", "LISTEN_", "WATCHDOG_"))
+        }
         places = {"QUESTLINED_SOCKET": self.socket, "QUESTLINED_STATE": str(self.state)}
         return base | places | {"QUESTLINED_CONFIG": str(self.config)} | more
 
@@ -59,7 +61,11 @@ class Daemon:
             more = {"NOTIFY_SOCKET": str(address)} | ({"QUESTLINED_CRASH_AT": crash_at} if crash_at else {}) | env
             with self.log.open("ab") as log:
                 self.process = subprocess.Popen(
-                    [sys.executable, "-m", "questlined"], env=self.environ(**more), cwd=REPOSITORY, stdout=log, stderr=log
+                    [sys.executable, "-m", "questlined"],
+                    env=self.environ(**more),
+                    cwd=REPOSITORY,
+                    stdout=log,
+                    stderr=log,
                 )
             if ready:
                 self._await_ready(notified)
