@@ -153,7 +153,7 @@ async def _live(
     runtime.pump.start()
     await recover(runtime)
     config = runtime.config
-    await runtime.store.configure(runtime.limits, config.lanes)
+    await runtime.store.configure(runtime.config.limits, config.lanes)
     owner = f"daemon:{os.getpid()}:{secrets.token_hex(6)}"
     scheduler = Scheduler(runtime, changes, owner)
     heartbeats = Heartbeats(runtime, owner, lambda: scheduler.running)

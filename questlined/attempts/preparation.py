@@ -79,19 +79,17 @@ def _create(executor: Executor, claimed: Claimed, directory: os.PathLike[str]) -
 
 def _values(claimed: Claimed, project: str, task_file: str) -> dict[str, str]:
     quest = claimed.quest
-    text = prompts.task_text(quest.task, quest.context)
-    return {
-        "task": text,
-        "context": quest.context or "",
-        "prompt": text,
-        "project": project,
-        "role": quest.role,
-        "id": quest.id,
-        "name": quest.name,
-        "lane": quest.lane or "",
-        "run": str(claimed.run.run_number),
-        "task_file": task_file,
-    }
+    return prompts.values(
+        task=quest.task,
+        context=quest.context,
+        project=project,
+        role=quest.role,
+        quest=quest.id,
+        name=quest.name,
+        lane=quest.lane,
+        run=str(claimed.run.run_number),
+        task_file=task_file,
+    )
 
 
 def _report(runtime: Runtime, claimed: Claimed, mark: str, project: str) -> dict[str, str]:

@@ -42,7 +42,7 @@ async def recover(runtime: Runtime) -> list[str]:
         )
         for run in open_runs
     }
-    reclaim = Reclaim(runtime.clock.wall_ms(), runtime.chance(), runtime.policy, runtime.limits)
+    reclaim = Reclaim(runtime.clock.wall_ms(), runtime.chance(), runtime.config.policy, runtime.config.limits)
     quests = await runtime.store.recover(reclaim, sealed)
     if quests or killed:
         log.warning("an earlier daemon left %d attempts; %d of their processes were killed", len(quests), len(killed))

@@ -9,11 +9,10 @@ from pathlib import Path
 
 from questlined.clock import Clock
 from questlined.config.shape import Config
-from questlined.core.retry import Policy
 from questlined.procs.family import Family
 from questlined.procs.pump import Pump
 from questlined.procs.watch import Watch
-from questlined.store.protocol import Limits, Store
+from questlined.store.protocol import Store
 
 
 @dataclass(slots=True)
@@ -33,14 +32,3 @@ class Runtime:
     socket: str
     environ: Mapping[str, str]
     chance: Callable[[], float]
-
-    @property
-    def policy(self) -> Policy:
-        """How attempts settle."""
-        config = self.config
-        return Policy(config.backoff_cap_ms, config.backoff_jitter, config.max_interruptions)
-
-    @property
-    def limits(self) -> Limits:
-        """Concurrency of the daemon's own claims."""
-        return Limits(self.config.role_concurrency, self.config.project_concurrency)

@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from questlined.core.limits import Limits
+from questlined.core.retry import Policy
+
 
 class Variables(Mapping[str, str]):
     """Environment variables that print as `<2 variables>`, so that no repr, log or error shows a value."""
@@ -94,3 +97,13 @@ class Config:
     def for_role(self, role: str) -> Executor:
         """The role's own executor, else the common one."""
         return self.executors.get(role, self.executor)
+
+    @property
+    def policy(self) -> Policy:
+        """How attempts settle."""
+        return Policy(self.backoff_cap_ms, self.backoff_jitter, self.max_interruptions)
+
+    @property
+    def limits(self) -> Limits:
+        """Concurrency of the daemon's own attempts."""
+        return Limits(self.role_concurrency, self.project_concurrency)

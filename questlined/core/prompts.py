@@ -31,6 +31,34 @@ def task_text(task: str, context: str | None) -> str:
     return f"{task}\n\nContext:\n{context}" if context else task
 
 
+def values(
+    *,
+    task: str,
+    context: str | None,
+    project: str,
+    role: str,
+    quest: str,
+    name: str,
+    lane: str | None,
+    run: str,
+    task_file: str,
+) -> dict[str, str]:
+    """What each placeholder holds. Without a project's own prompt, `{prompt}` is `{task}`."""
+    text = task_text(task, context)
+    return {
+        "task": text,
+        "context": context or "",
+        "prompt": text,
+        "project": project,
+        "role": role,
+        "id": quest,
+        "name": name,
+        "lane": lane or "",
+        "run": run,
+        "task_file": task_file,
+    }
+
+
 def oversized(argv: Iterable[str], environment: Mapping[str, str]) -> str | None:
     """Why the kernel would refuse this command, or None."""
     sizes = [len(argument.encode("utf-8", "surrogateescape")) for argument in argv]

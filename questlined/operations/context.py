@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import msgspec
 
 from questlined.clock import Clock
 from questlined.config.shape import Config
 from questlined.core.quest import check_text
-from questlined.core.retry import Policy
 from questlined.store.changes import Changes
-from questlined.store.protocol import Limits, Store, Token
+from questlined.store.protocol import Store, Token
 from questlined.wire.errors import InvalidInput, PermissionDenied
 
 REQUEST_ID_MAX = 200
@@ -27,6 +27,15 @@ class Changing(Request, frozen=True, kw_only=True):
     """Base of those that change something."""
 
     request_id: str | None = None
+
+
+class Repeatable(Protocol):
+    """Parameters with a requestId."""
+
+    @property
+    def request_id(self) -> str | None:
+        """The client's own id for this call."""
+        ...
 
 
 class Reply(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -80,7 +89,7 @@ class Context:
     random_bytes: Callable[[int], bytes]
     chance: Callable[[], float]
 
-    def token(self, caller: Caller, method: str, request: Changing) -> Token | None:
+    def token(self, caller: Caller, method: str, request: Repeatable) -> Token | None:
         """The request's token for the store, None where it has no requestId. Raises InvalidInput."""
         if request.request_id is None:
             return None
@@ -91,14 +100,3 @@ class Context:
             )
         body = hashlib.blake2b(method.encode() + msgspec.json.encode(request), digest_size=16).hexdigest()
         return Token(caller.uid, request.request_id, body)
-
-    @property
-    def policy(self) -> Policy:
-        """How attempts settle."""
-        config = self.config
-        return Policy(config.backoff_cap_ms, config.backoff_jitter, config.max_interruptions)
-
-    @property
-    def limits(self) -> Limits:
-        """Concurrency of the daemon's own claims."""
-        return Limits(self.config.role_concurrency, self.config.project_concurrency)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -13,7 +12,7 @@ from questlined.core import quest as rules
 from questlined.core.deps import find_cycle
 from questlined.core.ids import ENTROPY_BYTES, quest_id
 from questlined.operations import find, views
-from questlined.operations.context import Caller, Changing, Context, Reply
+from questlined.operations.context import Caller, Changing, Context, Reply, Request
 from questlined.store import protocol
 from questlined.wire.errors import DependencyInvalid, InvalidInput, NotFound, Unavailable
 
@@ -23,7 +22,7 @@ ARGUMENT_SUSPECT = 60_000  # characters; below it no text can pass one argument'
 PATH_MAX_BYTES = 32 * 1024
 
 
-class NewQuest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
+class NewQuest(Request, frozen=True, kw_only=True):
     """io.questline.Quests.NewQuest"""
 
     task: str
@@ -39,23 +38,13 @@ class NewQuest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
     external: bool | None = None
 
 
-class Add(Changing, frozen=True, kw_only=True):
-    """Parameters of Add."""
+class Add(NewQuest, frozen=True, kw_only=True):
+    """Parameters of Add. Not of Changing as well: structs have one base."""
 
     project: str | None = None
     directory: str | None = None
     path: str | None = None
-    task: str
-    role: str | None = None
-    name: str | None = None
-    context: str | None = None
-    priority: int | None = None
-    depends_on: list[str] | None = None
-    max_attempts: int | None = None
-    not_before: int | None = None
-    timeout_ms: int | None = None
-    lane: str | None = None
-    external: bool | None = None
+    request_id: str | None = None
 
 
 class Added(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -101,11 +90,10 @@ class _Origin:
 
 async def add(ctx: Context, caller: Caller, request: Add) -> AddReply:
     """Add one quest. The answer comes when it is on disk."""
-    asked = NewQuest(**{name: getattr(request, name) for name in NewQuest.__struct_fields__})
     token = ctx.token(caller, "Add", request)
     place, origin = await _origin(ctx, caller, request)
-    fresh = _new_quest(ctx, asked, origin, "")
-    depends_on = [await _dependency(ctx, text) for text in asked.depends_on or ()]
+    fresh = _new_quest(ctx, request, origin, "")
+    depends_on = [await _dependency(ctx, text) for text in request.depends_on or ()]
     fresh = _with_dependencies(fresh, depends_on)
     (stored,) = await ctx.store.add(_request(ctx, origin, (fresh,), token))
     row = await ctx.store.quest(stored)
@@ -255,7 +243,18 @@ def _refuse_oversized(executor: Executor, quest: rules.NewQuest, project: str) -
     """What can never fit an argv is refused now, not when it runs in the night."""
     if quest.external or len(quest.task) + len(quest.context or "") + len(project) < ARGUMENT_SUSPECT // 2:
         return
-    argv = prompts.fill(executor.command, placeholder_values(quest, project))
+    values = prompts.values(
+        task=quest.task,
+        context=quest.context,
+        project=project,
+        role=quest.role,
+        quest=quest.id,
+        name=quest.name,
+        lane=quest.lane,
+        run="0" * 12,
+        task_file=project,
+    )
+    argv = prompts.fill(executor.command, values)
     reason = prompts.oversized(argv, {})
     if reason is not None:
         raise InvalidInput(
@@ -264,20 +263,3 @@ def _refuse_oversized(executor: Executor, quest: rules.NewQuest, project: str) -
             field="task",
             setting="executor.stdin",
         )
-
-
-def placeholder_values(quest: rules.NewQuest, project: str) -> Mapping[str, str]:
-    """What the executor's placeholders will hold, as far as it is known when the quest is added."""
-    text = prompts.task_text(quest.task, quest.context)
-    return {
-        "task": text,
-        "context": quest.context or "",
-        "prompt": text,
-        "project": project,
-        "role": quest.role,
-        "id": quest.id,
-        "name": quest.name,
-        "lane": quest.lane or "",
-        "run": "1",
-        "task_file": "/" + "x" * 200,
-    }

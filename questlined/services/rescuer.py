@@ -83,7 +83,7 @@ class Rescuer:
         runtime = self._runtime
         fail = runtime.config.on_lease_loss == "fail"
         while await runtime.store.expire(
-            Reclaim(runtime.clock.wall_ms(), runtime.chance(), runtime.policy, runtime.limits, fail)
+            Reclaim(runtime.clock.wall_ms(), runtime.chance(), runtime.config.policy, runtime.config.limits, fail)
         ):
             pass
 

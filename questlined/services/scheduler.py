@@ -88,7 +88,9 @@ class Scheduler:
             if self._disk_is_low():
                 return
             config, now = self._runtime.config, self._runtime.clock.wall_ms()
-            claim = Claim(self._owner, now, config.lease_ttl_ms, own=True, most=free, limits=self._runtime.limits)
+            claim = Claim(
+                self._owner, now, config.lease_ttl_ms, own=True, most=free, limits=self._runtime.config.limits
+            )
             claimed = await self._runtime.store.claim(claim)
             for each in claimed:
                 self._start(each)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from questlined.core.gates import Situation
+from questlined.core.limits import NO_LIMITS, Limits
 from questlined.core.quest import NewQuest
 from questlined.core.retry import Policy
 from questlined.store.rows import Artifact, Event, OpenRun, Project, Quest, Run
@@ -47,14 +48,6 @@ class ProjectRef:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """Concurrency of the daemon's own claims."""
-
-    role: Mapping[str, int] = field(default_factory=dict)
-    project: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Add:
     """Quests of one project, all or none. `lane_slots` holds lanes with more than one slot."""
 
@@ -76,7 +69,7 @@ class Claim:
     lease_ms: int
     own: bool
     most: int = 1
-    limits: Limits = Limits()
+    limits: Limits = NO_LIMITS
     project: str | None = None
     lane: str | None = None
     role: str | None = None
@@ -127,7 +120,7 @@ class Finish:
     klass: str
     chance: float
     policy: Policy
-    limits: Limits = Limits()
+    limits: Limits = NO_LIMITS
     result: str | None = None
     error: str | None = None
     reason: str | None = None
@@ -185,7 +178,7 @@ class Reclaim:
     now: int
     chance: float
     policy: Policy
-    limits: Limits = Limits()
+    limits: Limits = NO_LIMITS
     fail: bool = False
     notify: frozenset[str] = frozenset()
 

@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from questlined.store.protocol import Limits, Pausing, ProjectRef
+from questlined.core.limits import Limits
+from questlined.store.protocol import Pausing, ProjectRef
 from questlined.wire.errors import LimitReached
 from tests.support.stores import PROJECT, Bench, scenario
 

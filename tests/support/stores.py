@@ -12,7 +12,8 @@ from typing import Any
 from questlined.core.quest import NewQuest
 from questlined.core.retry import Policy
 from questlined.store.effects import Effects
-from questlined.store.protocol import Add, Claim, Claimed, Finish, Limits, ProjectRef, Reclaim, Steer
+from questlined.core.limits import Limits
+from questlined.store.protocol import Add, Claim, Claimed, Finish, ProjectRef, Reclaim, Steer
 from questlined.store.sqlite.store import SqliteStore
 from tests.support.clock import ManualClock
 

@@ -7,11 +7,12 @@ import sqlite3
 from collections.abc import Mapping
 
 from questlined.core.classes import CLASSES, OUTCOMES
+from questlined.core.limits import Limits
 from questlined.core.retry import Settlement, Standing, settle
 from questlined.core.states import FINAL
 from questlined.core.verdicts import Verdict, judged
 from questlined.store.effects import Effects
-from questlined.store.protocol import Fence, Finish, Limits, Reclaim, Sealed
+from questlined.store.protocol import Fence, Finish, Reclaim, Sealed
 from questlined.store.rows import Quest
 from questlined.store.sqlite import cascade, gates
 from questlined.store.sqlite.leases import held

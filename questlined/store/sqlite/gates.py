@@ -6,8 +6,9 @@ import json
 import sqlite3
 from collections.abc import Mapping
 
+from questlined.core.limits import Limits
 from questlined.store.effects import Effects
-from questlined.store.protocol import Limits, Pausing
+from questlined.store.protocol import Pausing
 from questlined.store.sqlite.requests import Operation
 from questlined.store.sqlite.statements import Family, value
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from questlined.clock import Clock
 from questlined.core.gates import Situation
+from questlined.core.limits import Limits
 from questlined.store.effects import Effects
 from questlined.store.protocol import (
     Add,
@@ -16,7 +17,6 @@ from questlined.store.protocol import (
     Extended,
     Fence,
     Finish,
-    Limits,
     Page,
     Pausing,
     Reclaim,
