@@ -103,11 +103,9 @@ def _remove(path: str) -> None:
 
 
 def _lock(where: Places, holder: dict[str, object]) -> list[StateLock]:
-    """The state directory's lock, and the database's own where that is elsewhere."""
-    paths = [where.state / "lock"]
-    if where.database.parent.resolve() != where.state.resolve():
-        paths.append(where.database.with_name(where.database.name + ".lock"))
-    locks = [StateLock(path) for path in paths]
+    """The state directory's lock and the database's own: another daemon's store.path may name this very file."""
+    database = where.database.resolve()
+    locks = [StateLock(where.state / "lock"), StateLock(database.with_name(f"{database.name}.lock"))]
     for lock in locks:
         lock.acquire(holder)
     return locks
@@ -148,7 +146,7 @@ async def _live(
     started_at: int,
 ) -> None:
     """From recovery to the last attempt's end."""
-    stop = _stop_event()
+    stop = _Signals()
     runtime.family.start()
     runtime.pump.start()
     await recover(runtime)
@@ -163,48 +161,55 @@ async def _live(
     server = Server(ctx, runtime.tasks, admin_gid(config.admin_group))
     ctx.daemon.connections = lambda: server.connections
     services: dict[str, Service] = {"scheduler": scheduler, "heartbeats": heartbeats, "rescuer": rescuer}
-    watchdog = Watchdog(notifier, services, runtime.store.touch, lambda: f"{scheduler.running} running")
+    watchdog = Watchdog(
+        notifier, services, runtime.store.touch, ctx.daemon.store_busy, lambda: f"{scheduler.running} running"
+    )
     running = [runtime.tasks.create_task(service.run(lambda: None)) for service in (*services.values(), watchdog)]
     await server.start(sockets)
     notifier.ready()
     notifier.status("ready")
     log.info("questlined %s listens on %s, state in %s", __version__, where.socket, where.state)
-    await stop.wait()
+    await stop.first.wait()
     notifier.stopping()
     await _wind_down(runtime, scheduler, server, notifier, stop)
     for task in running:
         task.cancel()
     runtime.watch.close()
+    runtime.disk.close()
     runtime.pump.stop()
     runtime.family.stop()
 
 
 async def _wind_down(
-    runtime: Runtime, scheduler: Scheduler, server: Server, notifier: Notifier, stop: asyncio.Event
+    runtime: Runtime, scheduler: Scheduler, server: Server, notifier: Notifier, stop: _Signals
 ) -> None:
     """Claim and accept no more, end what runs, then the sessions. A second signal skips the grace."""
     log.info("stopping: %d attempts are running", scheduler.running)
     notifier.extend_timeout(EXTEND_STOP_MS)
     server.stop_accepting()
-    stop.clear()
-    hurry = runtime.tasks.create_task(_hurry(scheduler, stop))
+    hurry = runtime.tasks.create_task(_hurry(scheduler, stop.second))
     await scheduler.stop()
     hurry.cancel()
     server.close()
 
 
-async def _hurry(scheduler: Scheduler, stop: asyncio.Event) -> None:
-    await stop.wait()
+async def _hurry(scheduler: Scheduler, second: asyncio.Event) -> None:
+    await second.wait()
     log.warning("stopping at once")
     await scheduler.stop(at_once=True)
 
 
-def _stop_event() -> asyncio.Event:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in STOP_SIGNALS:
-        loop.add_signal_handler(number, stop.set)
-    return stop
+class _Signals:
+    """The first signal that ends the daemon, and any further one."""
+
+    def __init__(self) -> None:
+        self.first, self.second = asyncio.Event(), asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in STOP_SIGNALS:
+            loop.add_signal_handler(number, self._came)
+
+    def _came(self) -> None:
+        (self.second if self.first.is_set() else self.first).set()
 
 
 def _context(runtime: Runtime, changes: Changes, scheduler: Scheduler, where: Places, started_at: int) -> Context:

@@ -31,17 +31,17 @@ def parser() -> argparse.ArgumentParser:
     commands = options.add_subparsers(dest="command", metavar="COMMAND")
     demo = commands.add_parser("demo", help="show the main job on a temporary daemon", allow_abbrev=False)
     demo.add_argument("--agent", metavar="NAME", help="use this agent (claude) instead of a shell command")
+    demo.add_argument("--json", action="store_true", help="print the quests as they ended as one JSON value")
     return options
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; its exit status."""
-    arguments = parser().parse_args(argv)
-    if arguments.command == "demo":
-        from questlined.demo.show import demo
-
-        return demo(arguments.agent)
+    options = parser()
+    arguments = options.parse_args(argv)
     try:
+        if arguments.command == "demo":
+            return _demo(options, arguments)
         return _daemon(arguments)
     except QuestlineError as error:
         return _complain(error)
@@ -67,6 +67,14 @@ def _complain(error: QuestlineError) -> int:
     if error.hint:
         print(f"  {error.hint}", file=sys.stderr)
     return error.exit_status
+
+
+def _demo(options: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+    if arguments.socket or arguments.config or arguments.state:
+        options.error("demo has a daemon of its own: --socket, --config and --state are not for it")
+    from questlined.demo.show import demo
+
+    return demo(arguments.agent, as_json=arguments.json)
 
 
 def _daemon(arguments: argparse.Namespace) -> int:

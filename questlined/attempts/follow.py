@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
-from collections.abc import Callable
-from pathlib import Path
 from typing import Protocol
 
 from questlined.attempts.output import STREAMS, Files
 from questlined.attempts.runtime import Runtime
 from questlined.config.shape import Executor
 from questlined.procs import pump
+
+log = logging.getLogger(__name__)
+LOOK_S = 1.0
 
 
 class Stop(Protocol):
@@ -31,7 +33,7 @@ class Follow:
         self._sources: dict[str, int] = {}
         self._for_child: list[int] = []
         self._files: Files | None = None
-        self._watched: list[Path] = []
+        self._watched: list[str] = []
         self._ended = asyncio.Event()
         self._last_output_s: float | None = None
         self.last_output_at: int | None = None
@@ -73,10 +75,14 @@ class Follow:
                 self._runtime.pump.attach(source, targets[name], self._counter(name), self._ender(name))
             return
         self._ended.set()
-        for name in STREAMS:
-            path = files.directory / name
-            self._runtime.watch.add(str(path), self._looked(name, path))
-            self._watched.append(path)
+        try:
+            for name in STREAMS:
+                self._runtime.watch.add(str(files.directory / name), self._look)
+                self._watched.append(str(files.directory / name))
+        except OSError as error:  # the user's watches are used up, by an editor for instance
+            log.warning("output of %s cannot be watched: %s, ignoring", files.directory, error)
+            self._look_again()
+        self._look()  # a quick program has written before it was watched
 
     def end_clocks(self) -> None:
         """The program has ended: no clock matters any more."""
@@ -84,24 +90,38 @@ class Follow:
             timer.cancel()
         self._timers.clear()
 
-    async def drained(self, kept_children: bool) -> None:
-        """Returns when every byte is in the files. Children that were kept may write on, but not into these."""
-        if kept_children:
-            for source in list(self._sources.values()):
-                self._runtime.pump.detach(source)
+    def broken(self, error: OSError) -> None:
+        """`begin` failed halfway: let go of the pipes that nobody will read."""
+        self.failed = error
+        for name, source in list(self._sources.items()):
+            if not self._runtime.pump.attached(source):
+                os.close(source)
+                del self._sources[name]
+        if not self._sources:
+            self._ended.set()
+
+    async def drained(self) -> None:
+        """After the sweep: returns when every byte of the attempt is in the files.
+
+        What the pipes hold is theirs; nobody who still has an end of one, a child that was kept or a stranger that
+        was given it, is waited for."""
+        for source in list(self._sources.values()):
+            self._runtime.pump.detach(source)
         if self._sources:
             await self._ended.wait()
         for path in self._watched:
-            self._runtime.watch.remove(str(path))
-        if self._files is not None:
-            self._files.close()
-            self._files = None
+            self._runtime.watch.remove(path)
+        self._files = None
 
     def _arm(self, reason: str, delay_ms: int | None) -> None:
         if delay_ms:
             self._timers[reason] = self._loop.call_later(delay_ms / 1000, self._rang, reason, delay_ms)
 
     def _rang(self, reason: str, delay_ms: int) -> None:
+        if reason != "timeout":
+            self._look()  # changes are told with some delay
+        if reason == "start_timeout" and self._last_output_s is not None:
+            return
         if reason == "idle":
             quiet_ms = 1000 * (self._loop.time() - (self._last_output_s or 0))
             if self._last_output_s is not None and quiet_ms < delay_ms:
@@ -124,14 +144,19 @@ class Follow:
 
         return end
 
-    def _looked(self, name: str, path: Path) -> Callable[[], None]:
-        def look() -> None:
-            try:
-                self._seen(name, path.stat().st_size)
-            except FileNotFoundError:
-                return
+    def _look(self) -> None:
+        """Whether the child's files have grown. Where there are pipes, the pump tells."""
+        if self._files is None or self._executor.output == "pipe":
+            return
+        for name, descriptor in (("stdout", self._files.stdout), ("stderr", self._files.stderr)):
+            size = os.fstat(descriptor).st_size
+            if size != self._sizes[name]:
+                self._seen(name, size)
 
-        return look
+    def _look_again(self) -> None:
+        """In place of a watch."""
+        self._look()
+        self._timers["look"] = self._loop.call_later(LOOK_S, self._look_again)
 
     def _seen(self, name: str, total: int) -> None:
         self._sizes[name] = total

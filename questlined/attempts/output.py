@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from questlined.store.protocol import Sealed
 
+log = logging.getLogger(__name__)
 STREAMS = ("stdout", "stderr")
 
 
@@ -47,7 +49,8 @@ def create(directory: Path, *, prompt: str | None, stdin_prompt: bool, append: b
         if prompt is not None:
             _write(task_file(directory), prompt)
         opened.append(os.open(task_file(directory) if stdin_prompt else os.devnull, os.O_RDONLY | os.O_CLOEXEC))
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | (os.O_APPEND if append else 0)
+        # Readable, too: they are sealed by these descriptors, whatever somebody makes of their names meanwhile.
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_APPEND if append else 0)
         opened.extend(os.open(directory / name, flags, 0o600) for name in STREAMS)
     except OSError:
         for descriptor in opened:
@@ -72,20 +75,20 @@ class Seal:
     last_output_at: int | None
 
 
-def seal(directory: Path, *, whole: int, preview: int) -> Seal:
+def seal(files: Files, *, whole: int, preview: int) -> Seal:
     """Read the files to their end. Text up to `whole` bytes is kept whole, above that its two ends of `preview`.
 
-    A file that is not there counts as empty: somebody may have cleaned up."""
+    A disk that does not give them back costs the text, not the outcome."""
     found: dict[str, tuple[int, str, int]] = {}
-    for name in STREAMS:
+    for name, descriptor in (("stdout", files.stdout), ("stderr", files.stderr)):
         try:
-            with open(directory / name, "rb") as file:
-                status = os.fstat(file.fileno())
-                text = _text(file.fileno(), status.st_size, whole, preview)
-                found[name] = (status.st_size, text, status.st_mtime_ns // 1_000_000)
-        except FileNotFoundError:
+            status = os.fstat(descriptor)
+            text = _text(descriptor, status.st_size, whole, preview)
+            found[name] = (status.st_size, text, status.st_mtime_ns // 1_000_000)
+        except OSError as error:
+            log.warning("%s cannot be read: %s, ignoring", files.directory / name, error)
             found[name] = (0, "", 0)
-    artifacts = tuple(Sealed(name, str(directory / name), found[name][0]) for name in STREAMS)
+    artifacts = tuple(Sealed(name, str(files.directory / name), found[name][0]) for name in STREAMS)
     last = max((at for size, _, at in found.values() if size), default=None)
     return Seal(artifacts, found["stdout"][1], found["stderr"][1], last)
 

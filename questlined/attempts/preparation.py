@@ -104,7 +104,9 @@ def _report(runtime: Runtime, claimed: Claimed, mark: str, project: str) -> dict
 
 def _program(name: str, cwd: str, path: str) -> str:
     """The file to execute. A name with a slash is relative to the project. Raises BadConfig."""
-    found = os.path.join(cwd, name) if "/" in name else shutil.which(name, path=path)
+    # An empty or relative entry of PATH is meant from the project's directory, as a shell there would take it.
+    places = os.pathsep.join(os.path.join(cwd, entry) for entry in path.split(os.pathsep))
+    found = os.path.join(cwd, name) if "/" in name else shutil.which(name, path=places)
     if found is None:
         raise BadConfig(f"program {name} is not on the PATH of the quest: {path}")
     if not os.path.exists(found):

@@ -7,9 +7,10 @@ more. Whatever wants the attempt to end before its program does names its reason
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from questlined import probes
 from questlined.agents import text
@@ -30,9 +31,11 @@ from questlined.store.protocol import Claimed, Finish, Started
 from questlined.wire.errors import StaleLease, StoreFull, Unavailable
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 NO_RESOURCES_WAIT_MS = 5_000
-FINISH_AGAIN_S = (0.5, 1, 2, 5, 10, 30)
+AGAIN_S = (0.5, 1, 2, 5, 10, 30)
+LEAVE_S = 10.0
 
 # Why an attempt is stopped → the line in its error.
 REASONS = {
@@ -59,14 +62,21 @@ class _End:
 
 
 class Attempt:
-    """A claimed quest being run. `run` once; `stop` any time, from the loop's thread."""
+    """A claimed quest being run. `run` once; `stop` any time, from the loop's thread.
 
-    def __init__(self, runtime: Runtime, claimed: Claimed) -> None:
-        self._runtime, self.claimed = runtime, claimed
+    `ending` is called when nothing of it lives any more, just before its outcome is written: what is claimed from
+    then on is claimed behind that, perhaps in one transaction with it.
+    """
+
+    def __init__(self, runtime: Runtime, claimed: Claimed, ending: Callable[[], None]) -> None:
+        self._runtime, self.claimed, self._ending = runtime, claimed, ending
         self._executor = runtime.config.for_role(claimed.quest.role)
         self._child: Child | None = None
         self._stopped: str | None = None
         self._ladders: list[asyncio.Task[None]] = []
+        self._leaving = asyncio.Event()  # the daemon ends: what cannot be written soon is left to the next one
+        self._leave_at_s: float | None = None
+        self._writing: set[asyncio.Timeout] = set()
         self._follow = Follow(runtime, self._executor, self.stop)
 
     @property
@@ -80,20 +90,32 @@ class Attempt:
         return list(self._child.stuck) if self._child else []
 
     def stop(self, reason: str, *, at_once: bool = False) -> None:
-        """End it: `reason` is a key of REASONS. A later reason only makes the end faster, where it is `at_once`."""
+        """End it: `reason` is a key of REASONS. A later reason only makes the end faster, where it is `at_once`.
+
+        A program that has ended already keeps the end it took."""
+        if self._child is not None and self._child.exited.is_set():
+            return
         first = self._stopped is None
         if first:
             self._stopped = reason
-        if self._child is not None and not self._child.exited.is_set() and (first or at_once):
+        if self._child is not None and (first or at_once):
             grace = 0.0 if at_once else self._executor.terminate_grace_ms / 1000
             down = self._runtime.family.take_down(self._child, grace, at_once=at_once)
             self._ladders.append(self._runtime.tasks.create_task(down))
+
+    def leave(self, *, at_once: bool = False) -> None:
+        """The daemon ends. What cannot be written within LEAVE_S, with `at_once` now, its next start settles."""
+        self._leave_at_s = asyncio.get_running_loop().time() + (0 if at_once else LEAVE_S)
+        self._leaving.set()
+        for writing in self._writing:
+            writing.reschedule(self._leave_at_s)
+        self.stop("interrupted", at_once=at_once)
 
     async def run(self) -> None:
         """From the lease to the outcome. Raises nothing but what a fault of ours is."""
         end = _End()
         try:
-            prepared = await asyncio.to_thread(prepare, self._runtime, self.claimed, self._executor)
+            prepared = await self._runtime.disk.do(lambda: prepare(self._runtime, self.claimed, self._executor))
         except PathGone:
             end = _End("released", "the project's directory is not there", path_missing=True)
         except BadConfig as error:
@@ -104,6 +126,7 @@ class Attempt:
             if probes.armed:
                 probes.reached("attempt.prepared")
             end = await self._execute(prepared)
+        self._ending()
         if self._stopped == "stale":
             return
         await self._finish(end)
@@ -125,15 +148,17 @@ class Attempt:
         assert child is not None
         if probes.armed:
             probes.reached("attempt.spawned")
-        recording = self._runtime.tasks.create_task(self._record(child))
-        self._follow.begin(self.claimed.quest.timeout_ms)
+        self._runtime.tasks.create_task(self._record(child))
+        try:
+            self._follow.begin(self.claimed.quest.timeout_ms)
+        except OSError as error:  # out of descriptors: it runs where nobody reads it
+            self._follow.broken(error)
+            self.stop("interrupted", at_once=True)
         await child.exited.wait()
         self._follow.end_clocks()
         if probes.armed:
             probes.reached("attempt.exited")
-        end = await self._gather(child, prepared)
-        await recording
-        return end
+        return await self._gather(child, prepared)
 
     def _spawn(self, prepared: Prepared) -> _End | None:
         """Start the child; what stands in the way, or None."""
@@ -150,10 +175,10 @@ class Attempt:
             )
             self._child = self._runtime.family.spawn(command, prepared.marker)
         except OSError as error:
+            if error.filename == prepared.cwd:
+                return _End("released", f"the project's directory: {error.strerror}", path_missing=True)
             if error.errno in TRANSIENT_ERRNOS:
                 return self._later(f"{error.strerror}")
-            if error.errno == errno.ENOENT and error.filename == prepared.cwd:
-                return _End("released", "the project's directory is not there", path_missing=True)
             return _End("bad_config", f"{prepared.argv[0]}: {error.strerror}")
         return None
 
@@ -162,12 +187,11 @@ class Attempt:
         runtime = self._runtime
         started = Started(self.claimed.fence, runtime.clock.wall_ms(), child.pid, child.started, runtime.boot_id)
         try:
-            if await runtime.store.started(started):
+            if await self._patiently(lambda: runtime.store.started(started), "pid"):
                 self.stop("cancelled")
         except StaleLease:
+            # Over before this was written, or somebody else's: nothing of it may live on.
             self.stop("stale", at_once=True)
-        except (StoreFull, Unavailable) as error:
-            log.warning("the pid of %s was not recorded: %s, ignoring", self.claimed.quest.id, error)
 
     async def _gather(self, child: Child, prepared: Prepared) -> _End:
         """Down to the last process, then the exit status and the files."""
@@ -180,14 +204,12 @@ class Attempt:
         ended = self._runtime.family.reap(child)
         if probes.armed:
             probes.reached("attempt.reaped")
-        await self._follow.drained(keep)
+        await self._follow.drained()
         executor = self._executor
-        seal = await asyncio.to_thread(
-            output.seal,
-            prepared.files.directory,
-            whole=executor.max_inline_output_bytes,
-            preview=executor.output_preview_bytes,
-        )
+        whole, preview = executor.max_inline_output_bytes, executor.output_preview_bytes
+        files = prepared.files
+        seal = await self._runtime.disk.do(lambda: output.seal(files, whole=whole, preview=preview))
+        files.close()
         if probes.armed:
             probes.reached("attempt.sealed")
         return self._judge(ended, seal)
@@ -198,23 +220,46 @@ class Attempt:
         if self._follow.failed is not None:
             # The machine's fault and not the quest's: uncharged, and claims pause while the disk is full.
             return _End("interrupted", f"its output could not be kept: {self._follow.failed}", ended, seal)
+        if sum(file.bytes for file in seal.artifacts) > self._executor.output_limit:  # it was faster than our notice
+            return _End("output_limit", REASONS["output_limit"], ended, seal)
         judgement = text.judge(ended.code, ended.signal)
         return _End(judgement.klass, judgement.reason, ended, seal)
 
     async def _finish(self, end: _End) -> None:
-        """Write the outcome. A full disk is waited out; a lost lease is somebody else's story."""
+        """Write the outcome; a lost lease is somebody else's story."""
         request = self._outcome(end)
-        waits = iter(FINISH_AGAIN_S)
+        try:
+            await self._patiently(lambda: self._runtime.store.finish(request), "end")
+        except StaleLease:
+            log.warning("%s: its lease was lost, ignoring its end as %s", self.claimed.quest.id, end.klass)
+
+    async def _patiently(self, write: Callable[[], Awaitable[T]], what: str) -> T | None:
+        """A full disk is waited out until the daemon ends: then None, and the next one settles it."""
+        waits = iter(AGAIN_S)
         while True:
             try:
-                await self._runtime.store.finish(request)
-            except StaleLease:
-                log.warning("%s: its lease was lost, ignoring its end as %s", self.claimed.quest.id, end.klass)
+                return await self._before_leaving(write())
+            except TimeoutError:
+                return None
             except (StoreFull, Unavailable) as error:
-                log.warning("%s: its end cannot be written yet: %s", self.claimed.quest.id, error)
-                await asyncio.sleep(next(waits, FINISH_AGAIN_S[-1]))
+                log.warning("%s: its %s cannot be written yet: %s", self.claimed.quest.id, what, error)
+            try:
+                async with asyncio.timeout(next(waits, AGAIN_S[-1])):
+                    await self._leaving.wait()
+            except TimeoutError:
                 continue
-            return
+            if self._leave_at_s is None or asyncio.get_running_loop().time() >= self._leave_at_s:
+                return None
+            await asyncio.sleep(AGAIN_S[0])
+
+    async def _before_leaving(self, written: Awaitable[T]) -> T:
+        """What `written` gives. Raises TimeoutError when the daemon will not wait any longer."""
+        async with asyncio.timeout_at(self._leave_at_s) as writing:
+            self._writing.add(writing)
+            try:
+                return await written
+            finally:
+                self._writing.discard(writing)
 
     def _outcome(self, end: _End) -> Finish:
         runtime, seal, ended = self._runtime, end.seal, end.exit

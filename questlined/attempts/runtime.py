@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from questlined.attempts.disk import Disk
 from questlined.clock import Clock
 from questlined.config.shape import Config
 from questlined.procs.family import Family
@@ -32,3 +33,4 @@ class Runtime:
     socket: str
     environ: Mapping[str, str]
     chance: Callable[[], float]
+    disk: Disk = field(default_factory=Disk)

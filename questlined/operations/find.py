@@ -18,15 +18,17 @@ ID_MAX = 100
 MARKS = (".questline.toml", ".questline")
 
 
-async def quest_id(ctx: Context, text: str) -> str:
-    """A full id from a full id or a unique prefix, with or without its `q-`. Raises NotFound, Ambiguous."""
+async def quest_id(ctx: Context, caller: Caller, text: str) -> str:
+    """A full id from a full id or a prefix unique among what the caller may see, with or without its `q-`.
+
+    Raises NotFound, Ambiguous."""
     check_text("id", text)
     wanted = text if text.startswith("q-") else f"q-{text}"
     if len(wanted) > ID_MAX:
         raise NotFound(f"there is no quest {text[:40]}…", hint="see qlctl list --all-projects", id=text[:ID_MAX])
     if len(wanted) >= ID_LENGTH:
         return wanted
-    found = await ctx.store.matching(wanted)
+    found = await ctx.store.matching(wanted, None if caller.owner else caller.uid)
     if len(found) == 1 or wanted in found:
         return wanted if wanted in found else found[0]
     if found:
@@ -41,7 +43,7 @@ async def quest_id(ctx: Context, text: str) -> str:
 
 async def quest(ctx: Context, caller: Caller, text: str) -> rows.Quest:
     """The quest, if the caller may see it. Raises NotFound, Ambiguous."""
-    wanted = await quest_id(ctx, text)
+    wanted = await quest_id(ctx, caller, text)
     found = await ctx.store.quest(wanted)
     if found is None or not (caller.owner or found.submitter_uid == caller.uid):
         raise NotFound(f"there is no quest {text}", hint="see qlctl list --all-projects", id=text)
@@ -49,7 +51,13 @@ async def quest(ctx: Context, caller: Caller, text: str) -> rows.Quest:
 
 
 async def run(
-    ctx: Context, *, attempt: str | None, project: str | None, directory: str | None, number: int | None
+    ctx: Context,
+    caller: Caller,
+    *,
+    attempt: str | None,
+    project: str | None,
+    directory: str | None,
+    number: int | None,
 ) -> rows.Run:
     """The attempt named by its id, or by a project and a run number. Raises InvalidInput, NotFound."""
     if attempt is not None:
@@ -58,7 +66,7 @@ async def run(
             raise InvalidInput(
                 f"attempt: {attempt[:80]!r} is no attempt id", hint="write <quest>/<attempt>", field="attempt"
             )
-        found = await ctx.store.run(await quest_id(ctx, parts[0]), parts[1])
+        found = await ctx.store.run(await quest_id(ctx, caller, parts[0]), parts[1])
     elif number is not None:
         check_integer("run", number, low=1)
         found = await ctx.store.run_numbered((await project_ref(ctx, project, directory)).ref.key, number)
@@ -91,14 +99,23 @@ async def project_ref(ctx: Context, project: str | None, directory: str | None) 
         )
     check_text(field, named)
     registered = [] if project is not None else await ctx.store.registered_paths()
-    return await asyncio.to_thread(_on_disk, field, named, dict(registered))
+    try:
+        return await asyncio.to_thread(_on_disk, field, named, dict(registered))
+    except InvalidInput:
+        # a project that is known stays one while its directory is gone: its quests wait, and can be steered
+        if project is None or not os.path.isabs(named):
+            raise
+        known = await ctx.store.project(await asyncio.to_thread(os.path.realpath, named))
+        if known is None:
+            raise
+        return Place(ProjectRef(known.key, known.name, known.path))
 
 
 def _on_disk(field: str, directory: str, registered: dict[str, str]) -> Place:
     """Look the directory up; blocks, a mount may hang. An explicit project is meant as it is, without a search."""
     if not os.path.isabs(directory):
         raise InvalidInput(f"{field}: {directory[:200]!r} is not absolute", hint="send an absolute path", field=field)
-    path = os.path.realpath(directory)
+    path = check_text(field, os.path.realpath(directory))  # a link may lead to a name that is no text
     if not os.path.isdir(path):
         raise InvalidInput(
             f"{field}: {directory[:200]} is no directory", hint="name a directory that is there", field=field

@@ -120,8 +120,9 @@ async def claim(ctx: Context, caller: Caller, request: Claim) -> ClaimReply:
             check_word(field, word)
     lease_ms, owner = _lease_ms(ctx, request.lease_ms), _owner(ctx, caller, request.agent)
     wait_ms = max(0, min(request.wait_ms or 0, WAIT_MAX_MS))
-    until = asyncio.get_running_loop().time() + wait_ms / 1000
-    with ctx.changes.claimable() as changed:
+    loop = asyncio.get_running_loop()
+    until = loop.time() + wait_ms / 1000
+    with ctx.changes.claimable(project.key) as changed:
         while True:
             changed.clear()
             asked = StoreClaim(
@@ -138,6 +139,8 @@ async def claim(ctx: Context, caller: Caller, request: Claim) -> ClaimReply:
             if found := await ctx.store.claim(asked):
                 return await _claimed(ctx, found[0])
             try:
+                if loop.time() >= until:  # looked at here, too: an event that is set for ever lets no timeout through
+                    raise TimeoutError
                 async with asyncio.timeout_at(until):
                     await changed.wait()
             except TimeoutError:
@@ -160,8 +163,15 @@ async def _claimed(ctx: Context, claimed: Claimed) -> ClaimReply:
 
 
 async def _attempt(ctx: Context, caller: Caller, request: OnAttempt) -> tuple[rows.Run, rows.Quest]:
+    """The attempt named. An agent that reports on its own has the daemon's uid; other users hold no leases."""
+    caller.must_own("report on attempts")
     run = await find.run(
-        ctx, attempt=request.attempt, project=request.project, directory=request.directory, number=request.run
+        ctx,
+        caller,
+        attempt=request.attempt,
+        project=request.project,
+        directory=request.directory,
+        number=request.run,
     )
     return run, await find.quest(ctx, caller, run.quest_id)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeVar
 
 import msgspec
 
 from questlined.core import gates
+from questlined.core.ids import split_attempt
 from questlined.core.states import CLAIMABLE, STATES
 from questlined.operations import find, views
 from questlined.operations.context import Caller, Context, Reply, Request
@@ -14,6 +16,7 @@ from questlined.store import rows
 from questlined.store.protocol import Page
 from questlined.wire.errors import InvalidInput
 
+V = TypeVar("V")
 LIMIT, LIMIT_MAX = 30, 1000
 PAGE_BYTES = 256 * 1024
 SHOWN_RUNS, SHOWN_EVENTS = 50, 50
@@ -112,6 +115,18 @@ def _number(field: str, cursor: str | None) -> int | None:
     return int(cursor)
 
 
+def _attempt(quest: str, cursor: str | None) -> int:
+    """The attempt after which a page begins: 0, or the number in an id of this quest's attempts."""
+    if cursor is None:
+        return 0
+    parts = split_attempt(cursor)
+    if parts is None or parts[0] != quest:
+        raise InvalidInput(
+            f"cursor: {cursor[:40]!r} is no attempt of {quest}", hint="give back what next said", field="cursor"
+        )
+    return parts[1]
+
+
 def _states(asked: list[str] | None) -> tuple[str, ...]:
     for state in asked or ():
         if state not in STATES:
@@ -125,7 +140,7 @@ async def list_quests(ctx: Context, caller: Caller, request: List) -> ListReply:
     if not request.all_projects:
         project = (await find.project_ref(ctx, request.project, request.directory)).ref.key
     limit = _limit(request.limit)
-    cursor = None if request.cursor is None else await find.quest_id(ctx, request.cursor)
+    cursor = None if request.cursor is None else await find.quest_id(ctx, caller, request.cursor)
     page = Page(
         limit=limit + 1,
         project=project,
@@ -143,15 +158,15 @@ async def list_quests(ctx: Context, caller: Caller, request: List) -> ListReply:
     return ListReply(quests=shown, next=shown[-1].id if more else None)
 
 
-def _fitting(quests: list[views.Quest], limit: int) -> tuple[list[views.Quest], bool]:
-    """As many as `limit` and the page's size allow, and whether more follow."""
+def _fitting(items: list[V], limit: int) -> tuple[list[V], bool]:
+    """As many as `limit` and the page's size allow, at least one, and whether more follow."""
     size, shown = 0, 0
-    for quest in quests[:limit]:
-        size += len(msgspec.json.encode(quest))
+    for item in items[:limit]:
+        size += len(msgspec.json.encode(item))
         if size > PAGE_BYTES and shown:
             break
         shown += 1
-    return quests[:shown], shown < len(quests)
+    return items[:shown], shown < len(items)
 
 
 async def _view(ctx: Context, row: rows.Quest) -> views.Quest:
@@ -210,14 +225,14 @@ async def list_events(ctx: Context, caller: Caller, request: Events) -> EventsRe
         if not request.all_projects:
             project = (await find.project_ref(ctx, request.project, request.directory)).ref.key
     found = await ctx.store.events(quest=quest, project=project, before=before, limit=limit + 1)
-    shown = [views.event(event) for event in found[:limit]]
-    return EventsReply(events=shown, next=str(shown[-1].seq) if len(found) > limit else None)
+    shown, more = _fitting([views.event(event) for event in found], limit)
+    return EventsReply(events=shown, next=str(shown[-1].seq) if more else None)
 
 
 async def list_runs(ctx: Context, caller: Caller, request: Runs) -> RunsReply:
     """A page of attempts, oldest first."""
     row = await find.quest(ctx, caller, request.id)
-    limit, after = _limit(request.limit), _number("cursor", request.cursor) or 0
+    limit, after = _limit(request.limit), _attempt(row.id, request.cursor)
     found = await ctx.store.runs(row.id, after, limit + 1)
-    shown = _runs(ctx, found[:limit])
-    return RunsReply(runs=shown, next=str(shown[-1].attempt) if len(found) > limit else None)
+    shown, more = _fitting(_runs(ctx, found), limit)
+    return RunsReply(runs=shown, next=shown[-1].id if more else None)

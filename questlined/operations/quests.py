@@ -93,7 +93,7 @@ async def add(ctx: Context, caller: Caller, request: Add) -> AddReply:
     token = ctx.token(caller, "Add", request)
     place, origin = await _origin(ctx, caller, request)
     fresh = _new_quest(ctx, request, origin, "")
-    depends_on = [await _dependency(ctx, text) for text in request.depends_on or ()]
+    depends_on = [await _dependency(ctx, caller, text) for text in request.depends_on or ()]
     fresh = _with_dependencies(fresh, depends_on)
     (stored,) = await ctx.store.add(_request(ctx, origin, (fresh,), token))
     row = await ctx.store.quest(stored)
@@ -121,7 +121,7 @@ async def add_many(ctx: Context, caller: Caller, request: AddMany) -> AddManyRep
     for number, asked in enumerate(request.quests):
         where = f"quests[{number}]."
         quest = _new_quest(ctx, asked, origin, where)
-        ids = [named.get(text) or await _dependency(ctx, text) for text in asked.depends_on or ()]
+        ids = [named.get(text) or await _dependency(ctx, caller, text) for text in asked.depends_on or ()]
         fresh.append(_with_dependencies(quest, ids))
         if asked.name is not None:
             named[asked.name] = quest.id
@@ -146,9 +146,10 @@ def _warnings(place: find.Place) -> list[str]:
     return warnings
 
 
-async def _dependency(ctx: Context, text: str) -> str:
+async def _dependency(ctx: Context, caller: Caller, text: str) -> str:
+    """A dependency's id. Its existence is the store's to check; what another user may not see is not there for him."""
     try:
-        return await find.quest_id(ctx, text)
+        return await find.quest_id(ctx, caller, text) if caller.owner else (await find.quest(ctx, caller, text)).id
     except NotFound as error:
         raise DependencyInvalid(f"dependsOn: {error.message}", hint=error.hint, reason="not_found") from None
 

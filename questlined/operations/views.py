@@ -13,7 +13,9 @@ from questlined.core.ids import attempt_id
 from questlined.store import rows
 
 T = TypeVar("T")
+R = TypeVar("R", bound=msgspec.Struct)
 SHORT = 200
+CUT = 16 * 1024
 
 
 class View(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -237,6 +239,16 @@ def run(row: rows.Run, *, now: int, last_output_at: int | None = None) -> Run:
         silent_ms=max(0, now - (last or row.started_at)) if row.finished_at is None else None,
         error=_short(row.error, SHORT),
     )
+
+
+def shortened(reply: R) -> R:
+    """The reply with its quest's long texts cut, for one that fits no frame; they are whole in the artifacts."""
+    whole = getattr(reply, "quest", None)
+    if not isinstance(whole, Quest):
+        return reply
+    texts = {name: getattr(whole, name) for name in ("task", "context", "result", "error")}
+    cut = {name: _short(text, CUT) for name, text in texts.items() if isinstance(text, str)}
+    return msgspec.structs.replace(reply, quest=msgspec.structs.replace(whole, **cut))
 
 
 def event(row: rows.Event) -> Event:

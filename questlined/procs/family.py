@@ -37,6 +37,7 @@ class Family:
         self._children: dict[int, Child] = {}
         self._reaper = Reaper(self._loop, self._children)
         self._kept = Kept()
+        self._own_peak_bytes = 0
 
     def start(self) -> None:
         """Inherit orphans from now on, and reap them. Raises OSError where the kernel cannot do it."""
@@ -115,7 +116,14 @@ class Family:
         code = os.waitstatus_to_exitcode(status)
         self._drop(child, returncode=code)
         cpu_ms = round((used.ru_utime + used.ru_stime) * 1000)
-        return Exit(code if code >= 0 else None, -code if code < 0 else None, _peak_bytes(used), cpu_ms)
+        return Exit(code if code >= 0 else None, -code if code < 0 else None, self._peak_bytes(used), cpu_ms)
+
+    def _peak_bytes(self, used: resource.struct_rusage) -> int | None:
+        """What a child used at most, None where that was not above our own size. Ours only grows: ask when in doubt."""
+        peak = used.ru_maxrss * 1024
+        if peak > self._own_peak_bytes:
+            self._own_peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 + _PEAK_SLACK_BYTES
+        return peak if peak > self._own_peak_bytes else None
 
     def _watched(self, popen: subprocess.Popen[bytes], marker: str) -> Child:
         """The new process as a Child whose exit will be noticed. Raises OSError, with nothing left open."""
@@ -186,9 +194,3 @@ class Family:
 
 def _trace(seen: procfs.Stat) -> Trace:
     return Trace(seen.session, seen.started, procfs.marker(seen.pid))
-
-
-def _peak_bytes(used: resource.struct_rusage) -> int | None:
-    floor = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 + _PEAK_SLACK_BYTES
-    peak = used.ru_maxrss * 1024
-    return peak if peak > floor else None

@@ -1,11 +1,13 @@
-"""The two system interfaces that the standard library lacks, and the only import of ctypes: subreaper and inotify."""
+"""The system interfaces that the standard library lacks, and the only import of ctypes: prctl and inotify."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import signal
 from typing import Any
 
+PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 IN_MODIFY = 0x2
 IN_IGNORED = 0x8000
@@ -23,6 +25,11 @@ def _checked(result: int, what: str) -> int:
 def set_subreaper(on: bool) -> None:
     """Whether orphaned descendants of this process become its children. Raises OSError."""
     _checked(_libc.prctl(PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(on), 0, 0, 0), "prctl")
+
+
+def end_with_parent() -> None:
+    """Between fork and exec: SIGTERM for this process when the thread that forked it ends, however that happens."""
+    _libc.prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGTERM), 0, 0, 0)
 
 
 def inotify_open() -> int:

@@ -1,4 +1,5 @@
-"""Copies pipes into files: one thread for all attempts, splicing, so that no output passes through Python.
+"""Copies pipes into files: one thread for all attempts, splicing, so that no output passes through Python. It gets a
+pipe with its first bytes: one that stays empty to its end costs no hand-over.
 
 A child that is given the file itself may truncate it by opening /dev/stderr again; a pipe it cannot.
 """
@@ -99,23 +100,46 @@ class Pump:
         call; `target_fd` is duplicated (the position is shared) and stays the caller's. `on_bytes(total so far)` is
         called at most once a turn of the loop. Raises OSError, with `source_fd` still the caller's.
         """
-        _widen(source_fd)
         os.set_blocking(source_fd, False)
         stream = _Stream(source_fd, fcntl.fcntl(target_fd, fcntl.F_DUPFD_CLOEXEC, 3), on_bytes, on_end)
+        try:
+            self._loop.add_reader(source_fd, self._first, stream)
+        except OSError:
+            os.close(stream.target)
+            raise
         self._attached[source_fd] = stream
-        self._order(lambda: self._begin(stream))
+
+    def attached(self, source_fd: int) -> bool:
+        """Whether the pump owns this descriptor."""
+        return source_fd in self._attached
 
     def detach(self, source_fd: int) -> None:
         """Copy what the pipe holds now and end the stream, though writers live on. Unknown or ended: nothing."""
         stream = self._attached.get(source_fd)
         if stream is not None:
+            self._hand_over(stream)
             self._order(lambda: self._drain(stream))
 
     # On the loop's thread
 
+    def _first(self, stream: _Stream) -> None:
+        """The pipe has bytes, or it is empty and will remain so."""
+        if stream.available():
+            self._hand_over(stream)
+        else:
+            self._loop.remove_reader(stream.source)
+            self._finish(stream, None)
+
+    def _hand_over(self, stream: _Stream) -> None:
+        """Let the thread have it, if it has not already."""
+        if self._loop.remove_reader(stream.source):
+            _widen(stream.source)
+            self._order(lambda: self._begin(stream))
+
     def _order(self, order: Callable[[], None]) -> None:
         self._orders.append(order)
-        os.eventfd_write(self._wake, 1)
+        if len(self._orders) == 1:  # else the thread has not taken the one before, and takes this one with it
+            os.eventfd_write(self._wake, 1)
 
     def _report(self, stream: _Stream) -> None:
         stream.told = False  # before the total is read: bytes counted from here on are told again

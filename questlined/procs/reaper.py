@@ -34,7 +34,7 @@ class Reaper:
 
     def orphans(self) -> list[procfs.Stat]:
         """Our children that we did not spawn and that live. Those that have ended are reaped on the way."""
-        seen = [procfs.stat(pid) for pid in procfs.children(os.getpid()) if pid not in self._spawned]
+        seen = [procfs.stat(pid) for pid in procfs.own_children() if pid not in self._spawned]
         for zombie in seen:
             if zombie is not None and zombie.dead:
                 self._bury(zombie.pid)

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from questlined.operations import views
 from questlined.operations.context import Caller, Context, Reply
 from questlined.operations.registry import METHODS, Method
 from questlined.wire import interfaces
@@ -118,10 +119,11 @@ def _invalid(text: str) -> InvalidInput:
 
 
 def _fitting(ctx: Context, reply: Reply, *, continues: bool) -> bytes:
-    body = frame({"parameters": reply, "continues": True} if continues else {"parameters": reply})
     limit = ctx.config.bounds.max_frame_bytes
-    if len(body) <= limit:
-        return body
+    for shown in (reply, views.shortened(reply)):
+        body = frame({"parameters": shown, "continues": True} if continues else {"parameters": shown})
+        if len(body) <= limit:
+            return body
     return error_frame(
         InvalidInput(
             f"the reply has {len(body)} bytes, more than bounds.max_frame_bytes = {limit}",

@@ -81,6 +81,7 @@ class Server:
         self._ctx, self._tasks, self._admins = ctx, tasks, admins
         self._sessions: set[Session] = set()
         self._servers: list[asyncio.Server] = []
+        self._closed = False
 
     @property
     def connections(self) -> int:
@@ -103,7 +104,8 @@ class Server:
             server.close()
 
     def close(self) -> None:
-        """End every session."""
+        """End every session, and those that the loop has accepted and not yet begun."""
+        self._closed = True
         for session in list(self._sessions):
             if session.task is not None:
                 session.task.cancel()
@@ -116,6 +118,9 @@ class Server:
         return self._admins is not None and (gid == self._admins or self._admins in _groups(uid, gid))
 
     def _accepted(self, session: Session) -> None:
+        if self._closed:
+            session.close()
+            return
         limit = self._ctx.config.bounds.max_connections
         if len(self._sessions) >= limit:
             error = LimitReached(

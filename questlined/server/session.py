@@ -35,6 +35,7 @@ class Session(asyncio.Protocol):
         self._ctx, self._is_owner, self._started = ctx, is_owner, started
         self._framer = Framer(ctx.config.bounds.max_frame_bytes)
         self._frames: deque[bytes] = deque()
+        self._queued_bytes = 0
         self._wake = asyncio.Event()
         self._writable = asyncio.Event()
         self._writable.set()
@@ -53,11 +54,13 @@ class Session(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         try:
-            self._frames.extend(self._framer.feed(data))
+            for frame in self._framer.feed(data):
+                self._frames.append(frame)
+                self._queued_bytes += len(frame)
         except FrameTooLong:
             self._too_long = self._ended = True
             self._pause()
-        if len(self._frames) > QUEUED_CALLS:
+        if len(self._frames) > QUEUED_CALLS or self._queued_bytes > self._framer.limit:
             self._pause()
         self._wake.set()
 
@@ -71,6 +74,7 @@ class Session(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._ended = True
         self._frames.clear()
+        self._queued_bytes = 0
         self._wake.set()
         self._writable.set()
         if self.task is not None:
@@ -119,6 +123,7 @@ class Session(asyncio.Protocol):
             self._wake.clear()
             await self._wake.wait()
         frame = self._frames.popleft()
+        self._queued_bytes -= len(frame)
         transport = self._transport
         if transport is not None and not self._ended and not self._frames and not transport.is_reading():
             transport.resume_reading()

@@ -1,7 +1,8 @@
 """The rescuer: settles outside leases that ran out, and keeps leases right when the machine sleeps or its clock jumps.
 
-It also turns the safety net: every TICK_S it wakes the scheduler, looks for project paths that are back, and forgets
-old answers. Timers of the loop stand still during suspend, so no sleep is longer than that.
+It also looks for project paths that are back, and turns the safety net: every NET_S it looks for leases, wakes the
+scheduler and forgets old answers. Timers of the loop stand still during suspend, so no sleep is longer than TICK_S; a
+tick with no lease held outside and no path missing compares the clocks and asks nothing of the store.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -21,6 +23,8 @@ from questlined.wire.errors import StoreFull, Unavailable
 
 log = logging.getLogger(__name__)
 TICK_S = 30.0
+ANSWER_S = 1.0
+NET_S = 300.0
 JUMP_MS = 2000  # what clocks may drift apart between two looks without anything having happened
 
 
@@ -45,6 +49,22 @@ class Reading:
         return (suspended if suspended >= JUMP_MS else 0) + (stepped if abs(stepped) >= JUMP_MS else 0)
 
 
+def ask_for_directory(path: str) -> asyncio.Future[bool]:
+    """Whether `path` is a directory, from a thread of its own, which may hang for ever on a dead mount."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[bool] = loop.create_future()
+
+    def ask() -> None:
+        found = os.path.isdir(path)
+        try:
+            loop.call_soon_threadsafe(answer.set_result, found)
+        except RuntimeError:  # the loop is closed: nobody asks any more
+            return
+
+    threading.Thread(target=ask, name="path", daemon=True).start()
+    return answer
+
+
 class Rescuer:
     """One loop for all that must be looked at now and then."""
 
@@ -52,8 +72,13 @@ class Rescuer:
         self._runtime, self._tick = runtime, tick
         self.wake = Wake()
         self._reading = Reading.of(runtime.clock)
-        self._ticked_ms = runtime.clock.monotonic_ms()
-        changes.on_leases.append(self.wake.set)
+        self._net_ms = runtime.clock.monotonic_ms()
+        self._moved = True  # whether an outside lease may have been made or moved since the last look
+        self._expiry: int | None = None  # when the next one runs out
+        self._asked: dict[str, asyncio.Future[bool]] = {}  # looks under way
+        self._missing = True  # whether a project's path may be missing
+        changes.on_leases.append(self._leases_moved)
+        changes.on_paths.append(self._path_gone)
 
     async def run(self, started: Callable[[], None]) -> None:
         """Look, and sleep until the next lease runs out or the net is due."""
@@ -62,11 +87,13 @@ class Rescuer:
             sleep_s = TICK_S
             try:
                 await self._follow_clocks()
-                await self._expire()
-                sleep_s = await self._sleep_s()
-                if self._runtime.clock.monotonic_ms() - self._ticked_ms >= TICK_S * 1000:
+                if self._runtime.clock.monotonic_ms() - self._net_ms >= NET_S * 1000:
                     await self._turn_net()
+                if self._missing:
+                    await self._look_for_paths()
+                sleep_s = await self._expire()
             except (StoreFull, Unavailable) as error:
+                self._moved = self._missing = True
                 log.warning("leases could not be looked after: %s, ignoring", error)
             await self.wake.wait(sleep_s)
 
@@ -77,28 +104,58 @@ class Rescuer:
         if jump:
             log.warning("the machine slept or its clock was set: leases move by %d ms", jump)
             await self._runtime.store.shift_leases(jump)
+            self._tick()  # time gates may be open by now
         self._reading = now
 
-    async def _expire(self) -> None:
-        runtime = self._runtime
-        fail = runtime.config.on_lease_loss == "fail"
-        while await runtime.store.expire(
-            Reclaim(runtime.clock.wall_ms(), runtime.chance(), runtime.config.policy, runtime.config.limits, fail)
-        ):
-            pass
+    def _leases_moved(self) -> None:
+        self._moved = True
+        self.wake.set()
 
-    async def _sleep_s(self) -> float:
-        expiry = await self._runtime.store.next_expiry()
-        if expiry is None:
+    def _path_gone(self) -> None:
+        self._missing = True
+
+    async def _expire(self) -> float:
+        """Settle what has run out; seconds to sleep until the next lease does."""
+        runtime, now = self._runtime, self._runtime.clock.wall_ms()
+        if self._moved or (self._expiry is not None and self._expiry <= now):
+            self._moved = False  # before the look: one that moves meanwhile is looked at again
+            fail = runtime.config.on_lease_loss == "fail"
+            while await runtime.store.expire(
+                Reclaim(now, runtime.chance(), runtime.config.policy, runtime.config.limits, fail)
+            ):
+                pass
+            self._expiry = await runtime.store.next_expiry()
+        if self._expiry is None:
             return TICK_S
-        return max(0.0, min(TICK_S, (expiry - self._runtime.clock.wall_ms()) / 1000))
+        return max(0.0, min(TICK_S, (self._expiry - now) / 1000))
+
+    async def _look_for_paths(self) -> None:
+        runtime = self._runtime
+        self._missing = False  # before the look, likewise
+        for key, path in await runtime.store.missing_paths():
+            if await self._is_there(path):
+                log.warning("the path of project %s is back: %s", key, path)
+                await runtime.store.path_missing(key, False)
+            else:
+                self._missing = True
+
+    async def _is_there(self, path: str) -> bool:
+        """Whether the path is a directory. A dead mount does not answer: it is asked once, in a thread of its own, and
+        nobody waits for it longer than ANSWER_S."""
+        if path not in self._asked:
+            self._asked[path] = ask_for_directory(path)
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                found = await asyncio.shield(self._asked[path])
+        except TimeoutError:
+            return False
+        del self._asked[path]
+        return found
 
     async def _turn_net(self) -> None:
         runtime = self._runtime
-        self._ticked_ms = runtime.clock.monotonic_ms()
-        for key, path in await runtime.store.missing_paths():
-            if await asyncio.to_thread(os.path.isdir, path):
-                log.warning("the path of project %s is back: %s", key, path)
-                await runtime.store.path_missing(key, False)
-        await runtime.store.forget_requests(runtime.clock.wall_ms() - REQUEST_KEPT_MS)
+        self._net_ms = runtime.clock.monotonic_ms()
+        self._moved = self._missing = True
+        while await runtime.store.forget_requests(runtime.clock.wall_ms() - REQUEST_KEPT_MS):
+            pass  # a page each, so that others have their turn
         self._tick()

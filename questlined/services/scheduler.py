@@ -10,6 +10,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from questlined.attempts.runner import Attempt
 from questlined.attempts.runtime import Runtime
@@ -21,6 +22,7 @@ from questlined.wire.errors import StoreFull, Unavailable
 log = logging.getLogger(__name__)
 STORE_AGAIN_S = 5.0
 DISK_CHECK_MS = 1000
+DISK_AGAIN_S = 5.0
 
 
 class Scheduler:
@@ -30,8 +32,10 @@ class Scheduler:
         self._runtime, self._owner = runtime, owner
         self.wake = Wake()
         self._attempts: dict[str, Attempt] = {}
+        self._taken = 0  # slots; an attempt gives its own back when only its outcome is still to be written
         self._idle = asyncio.Event()
         self._idle.set()
+        self._claiming = asyncio.Lock()  # held from a claim to the start of what it gave
         self._stopping = False
         self._due: int | None = 0  # when the next time gate opens; 0: look it up
         self._disk_checked_ms: int | None = None
@@ -70,6 +74,8 @@ class Scheduler:
             try:
                 await self._fill()
                 again_s = await self._sleep_s()
+                if self.disk_low is not None:  # nobody tells when there is space again
+                    again_s = DISK_AGAIN_S if again_s is None else min(again_s, DISK_AGAIN_S)
             except (StoreFull, Unavailable) as error:
                 log.warning("nothing can be claimed: %s, ignoring", error)
                 again_s = STORE_AGAIN_S
@@ -79,30 +85,34 @@ class Scheduler:
         """Claim no more, end every attempt as interrupted, and return when all are over."""
         self._stopping = True
         for attempt in self._attempts.values():
-            attempt.stop("interrupted", at_once=at_once)
+            attempt.leave(at_once=at_once)
+        async with self._claiming:
+            pass  # what a claim under way gives is started, told to leave, and waited for
         await self._idle.wait()
 
     async def _fill(self) -> None:
         """Claim until no slot is free or nothing is claimable."""
-        while not self._stopping and (free := self._runtime.config.max_concurrent - self.running) > 0:
+        while not self._stopping and (free := self._runtime.config.max_concurrent - self._taken) > 0:
             if self._disk_is_low():
                 return
             config, now = self._runtime.config, self._runtime.clock.wall_ms()
             claim = Claim(
                 self._owner, now, config.lease_ttl_ms, own=True, most=free, limits=self._runtime.config.limits
             )
-            claimed = await self._runtime.store.claim(claim)
-            for each in claimed:
-                self._start(each)
+            async with self._claiming:
+                claimed = await self._runtime.store.claim(claim)
+                for each in claimed:
+                    self._start(each)
             if len(claimed) < free:
                 return
 
     def _start(self, claimed: Claimed) -> None:
-        attempt = Attempt(self._runtime, claimed)
+        attempt = Attempt(self._runtime, claimed, self._slot_free)
+        self._taken += 1
         self._attempts[claimed.quest.id] = attempt
         self._idle.clear()
         if self._stopping:
-            attempt.stop("interrupted")
+            attempt.leave()
         self._runtime.tasks.create_task(self._attend(attempt))
         self.on_busy()
 
@@ -110,15 +120,23 @@ class Scheduler:
         try:
             await attempt.run()
         finally:
-            del self._attempts[attempt.claimed.quest.id]
+            # The quest may have been claimed again, together with its end.
+            if self._attempts.get(attempt.claimed.quest.id) is attempt:
+                del self._attempts[attempt.claimed.quest.id]
             if not self._attempts:
                 self._idle.set()
-            self.wake.set()
+
+    def _slot_free(self) -> None:
+        self._taken -= 1
+        self.wake.set()
 
     async def _sleep_s(self) -> float | None:
         """How long until a time gate opens; None where none is set."""
         if self._due == 0:
-            self._due = await self._runtime.store.next_due()
+            self._due = None  # before the look: a gate that is set meanwhile may not be seen by it, but is told
+            found = await self._runtime.store.next_due()
+            if found is not None:
+                self._gate_set(found)
         now = self._runtime.clock.wall_ms()
         if self._due is None:
             return None
@@ -147,13 +165,20 @@ class Scheduler:
         return self.disk_low is not None
 
     def _look_at_disk(self) -> None:
-        found = os.statvfs(self._runtime.artifacts)
-        free, least = found.f_bavail * found.f_frsize, self._runtime.config.min_free_bytes
         was = self.disk_low
-        self.disk_low = (
-            f"only {free >> 20} MiB are free, disk.min_free_bytes is {least >> 20} MiB" if free < least else None
-        )
+        self.disk_low = _shortage(self._runtime.artifacts, self._runtime.config.min_free_bytes)
         if self.disk_low and not was:
             log.error("claims pause: %s", self.disk_low)
         elif was and not self.disk_low:
             log.warning("claims go on: enough is free again")
+
+
+def _shortage(artifacts: Path, least: int) -> str | None:
+    """Why nothing should be started on this disk. A directory that somebody removed, to free space, is made again."""
+    try:
+        artifacts.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = os.statvfs(artifacts)
+    except OSError as error:
+        return f"{artifacts}: {error.strerror}"
+    free = found.f_bavail * found.f_frsize
+    return f"only {free >> 20} MiB are free, disk.min_free_bytes is {least >> 20} MiB" if free < least else None

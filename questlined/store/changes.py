@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from questlined.store.effects import Effects
+from questlined.store.effects import EVERYWHERE, Effects
 
 
 class Changes:
@@ -16,9 +16,11 @@ class Changes:
     def __init__(self) -> None:
         self.on_claimable: list[Callable[[], None]] = []
         self.on_leases: list[Callable[[], None]] = []
+        self.on_paths: list[Callable[[], None]] = []
         self.on_due: list[Callable[[int], None]] = []
         self.on_stop: list[Callable[[str], None]] = []
         self._watchers: dict[str, set[asyncio.Event]] = {}
+        self._claimers: dict[str, set[asyncio.Event]] = {}  # by project
 
     def publish(self, effects: Effects) -> None:
         """Called with each batch's effects after its COMMIT."""
@@ -32,10 +34,14 @@ class Changes:
             for due in self.on_due:
                 due(effects.due)
         if effects.claimable:
-            for wake in list(self.on_claimable):
+            for wake in self.on_claimable:
                 wake()
+            self._wake_claimers(effects.claimable)
         if effects.leases:
             for wake in self.on_leases:
+                wake()
+        if effects.paths:
+            for wake in self.on_paths:
                 wake()
 
     @contextmanager
@@ -51,11 +57,18 @@ class Changes:
                 del self._watchers[quest]
 
     @contextmanager
-    def claimable(self) -> Iterator[asyncio.Event]:
-        """An event that is set whenever a quest may have become claimable."""
+    def claimable(self, project: str) -> Iterator[asyncio.Event]:
+        """An event that is set whenever a quest of the project may have become claimable."""
         event = asyncio.Event()
-        self.on_claimable.append(event.set)
+        self._claimers.setdefault(project, set()).add(event)
         try:
             yield event
         finally:
-            self.on_claimable.remove(event.set)
+            self._claimers[project].discard(event)
+            if not self._claimers[project]:
+                del self._claimers[project]
+
+    def _wake_claimers(self, projects: set[str]) -> None:
+        for project in self._claimers if EVERYWHERE in projects else projects:
+            for event in self._claimers.get(project, ()):
+                event.set()

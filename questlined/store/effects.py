@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+EVERYWHERE = ""
+
 
 @dataclass(slots=True)
 class Effects:
     """Collected while an operation runs, published after its COMMIT, dropped with its rollback.
 
-    `changed` maps quests to their new state; `claimable`: a quest may have become claimable; `due`: the earliest time
-    gate that was set (epoch ms); `stop`: quests whose running attempt should stop; `leases`: an outside lease was made
-    or moved."""
+    `changed` maps quests to their new state; `claimable`: projects where a quest may have become claimable (EVERYWHERE:
+    in all); `due`: the earliest time gate that was set (epoch ms); `stop`: quests whose running attempt should stop;
+    `leases`: an outside lease was made or moved; `paths`: a project's path was found gone."""
 
     changed: dict[str, str] = field(default_factory=dict)
-    claimable: bool = False
+    claimable: set[str] = field(default_factory=set)
     stop: list[str] = field(default_factory=list)
     leases: bool = False
+    paths: bool = False
     due: int | None = None
 
     def merge(self, other: Effects) -> None:
         """Add what a later operation of the same batch meant."""
         self.changed.update(other.changed)
-        self.claimable = self.claimable or other.claimable
+        self.claimable |= other.claimable
         self.leases = self.leases or other.leases
+        self.paths = self.paths or other.paths
         if other.due is not None:
             self.until(other.due)
         self.stop.extend(other.stop)

@@ -45,5 +45,7 @@ def _described(text: bytes) -> str:
     try:
         holder = json.loads(text)
     except ValueError:
+        holder = None
+    if not isinstance(holder, dict):
         return "it is starting"
     return ", ".join(f"{key} {value}" for key, value in holder.items())

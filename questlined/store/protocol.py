@@ -217,7 +217,8 @@ class Store(Protocol):
         ...
 
     async def started(self, request: Started) -> bool:
-        """Keep the process of an attempt; whether it has been asked to stop meanwhile. Raises StaleLease."""
+        """Keep the process of an attempt; whether it has been asked to stop meanwhile. May be written a moment later,
+        together with something else, but before what is asked for after it. Raises StaleLease."""
         ...
 
     async def finish(self, request: Finish) -> str:
@@ -281,8 +282,8 @@ class Store(Protocol):
         """One quest."""
         ...
 
-    async def matching(self, prefix: str) -> list[str]:
-        """Up to ten ids that begin so."""
+    async def matching(self, prefix: str, submitter: int | None = None) -> list[str]:
+        """Up to ten ids that begin so; with `submitter` those of this uid only."""
         ...
 
     async def page(self, request: Page) -> list[Quest]:

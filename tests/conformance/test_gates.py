@@ -112,3 +112,18 @@ async def test_waiting_quests_are_bounded(bench: Bench) -> None:
     await bench.add()
     with pytest.raises(LimitReached):
         await bench.store.add(type(bench.request())(PROJECT, (bench.quest(),), bench.clock.wall_ms(), max_waiting=1))
+
+
+@scenario
+async def test_of_many_that_are_due_together_the_best_is_claimed_first(bench: Bench) -> None:
+    """However many time gates open at once: nothing is claimed before all of them are open."""
+    later = bench.clock.wall_ms() + 1000
+    quests = [bench.quest(scheduled_at=later) for _ in range(1100)]
+    urgent = bench.quest(scheduled_at=later, priority=9)
+    await bench.store.add(bench.request(*quests, urgent))
+    bench.clock.advance(1000)
+    turns = 0
+    while not (claimed := await bench.claim_own(most=2)):
+        turns += 1
+        assert turns < 5
+    assert [each.quest.priority for each in claimed] == [9, 0]

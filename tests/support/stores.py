@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from questlined.core.limits import Limits
 from questlined.core.quest import NewQuest
 from questlined.core.retry import Policy
 from questlined.store.effects import Effects
-from questlined.core.limits import Limits
 from questlined.store.protocol import Add, Claim, Claimed, Finish, ProjectRef, Reclaim, Steer
 from questlined.store.sqlite.store import SqliteStore
 from tests.support.clock import ManualClock

@@ -146,7 +146,7 @@ def _add(db: sqlite3.Connection, request: Add, effects: Effects) -> list[str]:
         if quest.scheduled_at > request.now:
             effects.until(quest.scheduled_at)
     batch.close()
-    effects.claimable = True
+    effects.claimable.add(project.key)
     return [quest.id for quest in request.quests]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from questlined.wire.errors import Unavailable
 SQLITE_MIN = (3, 38, 0)
 BUSY_MS = 250  # the writer's loop tries again, so that it can say that it still lives
 CHECKED_BYTES = 128 * 1024 * 1024  # a larger file is not read through at start; health and use find its faults
+MOUNTINFO = Path("/proc/self/mountinfo")
 NETWORK_FILESYSTEMS = frozenset(
     {
         "nfs",
@@ -48,16 +50,22 @@ def filesystem_of(path: Path, mountinfo: str) -> str:
     best, found = -1, ""
     for line in mountinfo.splitlines():
         left, _, right = line.partition(" - ")
-        mount = left.split(" ")[4].encode().decode("unicode_escape")
+        mount = _unescaped(left.split(" ")[4])
         inside = mount == "/" or str(path) == mount or str(path).startswith(mount + "/")
         if inside and len(mount) >= best:  # the later of two mounts on one point is the visible one
             best, found = len(mount), right.split(" ")[0]
     return found
 
 
+def _unescaped(name: str) -> str:
+    """A name without the kernel's octal escapes for space, tab, newline and backslash."""
+    raw = name.encode("utf-8", "surrogateescape")
+    return os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), raw))
+
+
 def refuse_network(path: Path) -> None:
     """WAL needs shared memory between processes, which network filesystems do not give. Raises RefusedDatabase."""
-    kind = filesystem_of(path.parent.resolve(), Path("/proc/self/mountinfo").read_text("utf-8", "replace"))
+    kind = filesystem_of(path.resolve().parent, MOUNTINFO.read_text("utf-8", "surrogateescape"))
     if kind in NETWORK_FILESYSTEMS:
         raise RefusedDatabase(
             f"{path} is on {kind}, a network filesystem: locks and shared memory do not hold there",
@@ -77,8 +85,41 @@ def open_writer(path: Path, *, store_uuid: str, now: int) -> sqlite3.Connection:
     if sqlite3.sqlite_version_info < SQLITE_MIN:
         raise RefusedDatabase(f"SQLite {sqlite3.sqlite_version} is too old", hint="use SQLite 3.38 or newer")
     refuse_network(path)
-    # Made here so that it is readable by others not for an instant; SQLite gives -wal and -shm the same mode.
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    try:
+        # Made here so that it is readable by others not for an instant; SQLite gives -wal and -shm the same mode.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise RefusedDatabase(f"{path}: {error.strerror}", hint="choose another place for store.path") from error
+    try:
+        _refuse_unfit(path)
+        return _writer(path, store_uuid, now)
+    except sqlite3.DatabaseError as error:
+        if isinstance(error, sqlite3.OperationalError) and "malformed" not in str(error):
+            raise Unavailable(
+                f"{path} cannot be opened: {error}", hint="is the disk full, or the file in use?"
+            ) from error
+        raise _refuse_damaged(path, error) from error
+
+
+def _refuse_unfit(path: Path) -> None:
+    """Look at what is there through a connection that cannot change it, not even by a checkpoint at its close."""
+    # A log beside it must be read, too. Without one, `immutable` keeps SQLite from making one.
+    real = path.resolve()
+    logs = [real.with_name(real.name + end) for end in ("-wal", "-journal")]
+    how = "mode=ro" if any(log.exists() for log in logs) else "mode=ro&immutable=1"
+    db = sqlite3.connect(f"file:{_escaped(path)}?{how}", uri=True, isolation_level=None)
+    try:
+        db.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+        if path.stat().st_size <= CHECKED_BYTES:
+            found = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if found != "ok":
+                raise _refuse_damaged(path, found)
+        migrate.refuse_foreign(db, path)
+    finally:
+        db.close()
+
+
+def _writer(path: Path, store_uuid: str, now: int) -> sqlite3.Connection:
     db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
     try:
         db.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
@@ -88,19 +129,8 @@ def open_writer(path: Path, *, store_uuid: str, now: int) -> sqlite3.Connection:
         db.execute("PRAGMA cache_size = -4000")
         db.execute("PRAGMA temp_store = memory")
         db.execute("PRAGMA journal_size_limit = 67108864")
-        if path.stat().st_size <= CHECKED_BYTES:
-            found = db.execute("PRAGMA quick_check(1)").fetchone()[0]
-            if found != "ok":
-                raise _refuse_damaged(path, found)
-        migrate.upgrade(db, path, store_uuid=store_uuid, now=now)
+        migrate.upgrade(db, store_uuid=store_uuid, now=now)
         migrate.make_touched(db)
-    except sqlite3.DatabaseError as error:
-        db.close()
-        if isinstance(error, sqlite3.OperationalError) and "malformed" not in str(error):
-            raise Unavailable(
-                f"{path} cannot be opened: {error}", hint="is the disk full, or the file in use?"
-            ) from error
-        raise _refuse_damaged(path, error) from error
     except BaseException:
         db.close()
         raise

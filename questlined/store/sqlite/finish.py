@@ -23,7 +23,7 @@ _sql = Family("leases")
 _verdict = _sql.one("run_verdict_get", value)
 _quest_settle = _sql.count("quest_settle")
 _run_settle = _sql.count("run_settle")
-_artifact = _sql.count("artifact_insert")
+_artifacts = _sql.count("artifacts_insert")
 _expired = _sql.many("expired", Quest)
 _held_by_daemons = _sql.many("held_by_daemons", Quest)
 _event = Family("steering").count("event")
@@ -47,6 +47,7 @@ def _finish(db: sqlite3.Connection, request: Finish, effects: Effects) -> str:
     quest = held(db, request.fence)
     if request.path_missing:
         gates.set_path_missing(db, quest.project, True)
+        effects.paths = True
     return _end(db, quest, request, effects)
 
 
@@ -73,7 +74,7 @@ def _end(db: sqlite3.Connection, quest: Quest, request: Finish, effects: Effects
         cascade.fail(db, quest.id, after.state, request.now, request.notify, effects)
     if quest.own:
         gates.refresh(db, request.limits, quest.role, quest.project)
-    effects.claimable = True
+    effects.claimable.add(quest.project)
     return after.state
 
 
@@ -125,15 +126,13 @@ def _write(
         cpu_ms=request.cpu_ms,
         **{"class": klass},
     )
-    for sealed in request.artifacts:
-        _artifact(
+    if request.artifacts:
+        _artifacts(
             db,
             quest=quest.id,
             attempt=quest.attempts,
             generation=quest.lease_gen,
-            kind=sealed.kind,
-            path=sealed.path,
-            bytes=sealed.bytes,
+            artifacts=json.dumps([(sealed.kind, sealed.path, sealed.bytes) for sealed in request.artifacts]),
             now=request.now,
         )
 

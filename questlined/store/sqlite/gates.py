@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Mapping
 
 from questlined.core.limits import Limits
-from questlined.store.effects import Effects
+from questlined.store.effects import EVERYWHERE, Effects
 from questlined.store.protocol import Pausing
 from questlined.store.sqlite.requests import Operation
 from questlined.store.sqlite.statements import Family, value
@@ -56,7 +56,7 @@ def set_path_missing(db: sqlite3.Connection, project: str, missing: bool) -> Non
 
 def _path(db: sqlite3.Connection, request: tuple[str, bool], effects: Effects) -> None:
     set_path_missing(db, *request)
-    effects.claimable = True
+    effects.claimable.add(request[0])
 
 
 def _pause(db: sqlite3.Connection, request: Pausing, effects: Effects) -> None:
@@ -83,7 +83,7 @@ def _pause(db: sqlite3.Connection, request: Pausing, effects: Effects) -> None:
             now=request.now,
             data=json.dumps({"reason": request.reason} if request.reason else {}),
         )
-    effects.claimable = True
+    effects.claimable.add(EVERYWHERE if request.project is None else request.project.key)
 
 
 def _configure(db: sqlite3.Connection, request: tuple[Limits, Mapping[str, int]], effects: Effects) -> None:
@@ -97,7 +97,7 @@ def _configure(db: sqlite3.Connection, request: tuple[Limits, Mapping[str, int]]
     for lane, number in slots.items():
         _slots_set(db, lane=lane, slots=number)
     _lane_gates(db)
-    effects.claimable = True
+    effects.claimable.add(EVERYWHERE)
 
 
 PATH = Operation("path_missing", _path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 
-from questlined.store.effects import Effects
+from questlined.store.effects import EVERYWHERE, Effects
 from questlined.store.protocol import Claim, Claimed, Extended, Fence, Started
 from questlined.store.rows import Quest, Run
 from questlined.store.sqlite import gates
@@ -14,21 +14,19 @@ from questlined.store.sqlite.statements import Family, columns, value
 from questlined.wire.errors import StaleLease
 
 _sql = Family("leases")
-_paused = _sql.one("daemon_paused", value)
-_head_daemon = _sql.one("head_for_daemon", value)
-_head_outside = _sql.one("head_for_outside", value)
-_quest_at = _sql.one("quest_at", columns)
+_head_daemon = _sql.one("head_for_daemon", columns)
+_head_outside = _sql.one("head_for_outside", columns)
 _lane_slots = _sql.one("lane_slots", value)
 _lane_taken = _sql.many("lane_taken", value)
 _claim = _sql.one("claim", Quest)
 _run_number = _sql.one("run_number", columns)
-_run_insert = _sql.count("run_insert")
+_run_insert = _sql.one("run_insert", Run)
 _run_get = _sql.one("run_get", Run)
 _held = _sql.one("held", Quest)
 _extend = _sql.count("lease_extend")
 _extend_own = _sql.count("extend_own")
+_quest_started = _sql.one("quest_started", columns)
 _run_started = _sql.count("run_started")
-_quest_agent = _sql.count("quest_agent")
 _run_verdict = _sql.count("run_verdict")
 _shift = _sql.count("shift_leases")
 _promote = _sql.count("promote")
@@ -36,45 +34,48 @@ _event = Family("steering").count("event")
 _quest = Family("steering").one("quest", Quest)
 _project_path = Family("adds").one("project_path", value)
 
-PROMOTED_AT_ONCE = 500  # the LIMIT of promote
+PROMOTED_AT_ONCE = 500  # the LIMIT of promote, so that no transaction grows with the queue
 
 
 def held(db: sqlite3.Connection, fence: Fence) -> Quest:
     """The quest under this lease. Raises StaleLease."""
     quest = _held(db, quest=fence.quest, owner=fence.owner, generation=fence.generation)
     if quest is None:
-        raise StaleLease(
-            f"{fence.quest}: this attempt is over, or another claim holds the quest",
-            hint="stop working on it; nothing was written",
-            id=fence.quest,
-            generation=fence.generation,
-        )
+        raise _stale(fence)
     return quest
 
 
+def _stale(fence: Fence) -> StaleLease:
+    return StaleLease(
+        f"{fence.quest}: this attempt is over, or another claim holds the quest",
+        hint="stop working on it; nothing was written",
+        id=fence.quest,
+        generation=fence.generation,
+    )
+
+
 def _claim_many(db: sqlite3.Connection, request: Claim, effects: Effects) -> list[Claimed]:
-    if _paused(db) is not None:
-        return []
-    if _promote(db, now=request.now) == PROMOTED_AT_ONCE:
-        effects.claimable = True  # more are due: another turn takes them, so that no transaction grows with the queue
+    promoted = _promote(db, now=request.now)
+    if promoted:
+        effects.claimable.add(EVERYWHERE)  # others may have waited for these
+    if promoted == PROMOTED_AT_ONCE:
+        return []  # more may be due, and a better one among them: the next turn takes them, before anything is claimed
     claimed: list[Claimed] = []
-    while len(claimed) < request.most and (row := _head(db, request)) is not None:
-        claimed.append(_take(db, request, row))
+    while len(claimed) < request.most and (head := _head(db, request)) is not None:
+        claimed.append(_take(db, request, *head))
     effects.changed.update((each.quest.id, "running") for each in claimed)
     effects.leases = bool(claimed) and not request.own
     return claimed
 
 
-def _head(db: sqlite3.Connection, request: Claim) -> int | None:
+def _head(db: sqlite3.Connection, request: Claim) -> tuple[int, str, str] | None:
+    """The row to claim next, with its project and lane ("" for none)."""
     if request.own:
         return _head_daemon(db)
     return _head_outside(db, project=request.project, lane=request.lane, role=request.role)
 
 
-def _take(db: sqlite3.Connection, request: Claim, row: int) -> Claimed:
-    found = _quest_at(db, row=row)
-    assert found is not None, "a bucket's head is a quest"
-    project, lane = found
+def _take(db: sqlite3.Connection, request: Claim, row: int, project: str, lane: str) -> Claimed:
     quest = _claim(
         db,
         row=row,
@@ -82,13 +83,13 @@ def _take(db: sqlite3.Connection, request: Claim, row: int) -> Claimed:
         own=int(request.own),
         now=request.now,
         lease_ms=request.lease_ms,
-        lane_slot=None if lane is None else _free_slot(db, project, lane),
+        lane_slot=_free_slot(db, project, lane) if lane else None,
     )
     assert quest is not None, "a bucket's head is claimable"
     numbered = _run_number(db, project=project)
     assert numbered is not None, "a quest's project exists"
     number, path = numbered
-    _run_insert(
+    run = _run_insert(
         db,
         quest=quest.id,
         attempt=quest.attempts,
@@ -103,8 +104,7 @@ def _take(db: sqlite3.Connection, request: Claim, row: int) -> Claimed:
     _event(db, quest=quest.id, event="claimed", now=request.now, data=json.dumps(data))
     if request.own:
         gates.refresh(db, request.limits, quest.role, project)
-    run = _run_get(db, quest=quest.id, attempt=quest.attempts)
-    assert run is not None
+    assert run is not None, "an INSERT with RETURNING gives its row"
     return Claimed(quest, run, path)
 
 
@@ -125,18 +125,21 @@ def _claimed_again(db: sqlite3.Connection, kept: list[list[object]]) -> list[Cla
 
 
 def _started(db: sqlite3.Connection, request: Started, _effects: Effects) -> bool:
-    quest = held(db, request.fence)
+    fence, agent = request.fence, f"pid-{request.pid}"
+    found = _quest_started(db, quest=fence.quest, owner=fence.owner, generation=fence.generation, agent=agent)
+    if found is None:
+        raise _stale(fence)
+    attempt, cancel_requested_at = found
     _run_started(
         db,
-        quest=quest.id,
-        attempt=quest.attempts,
+        quest=fence.quest,
+        attempt=attempt,
         pid=request.pid,
         pid_started=request.pid_started,
         boot_id=request.boot_id,
     )
-    _quest_agent(db, quest=quest.id, agent=f"pid-{request.pid}")
-    _event(db, quest=quest.id, event="agent_started", now=request.now, data=json.dumps({"pid": request.pid}))
-    return quest.cancel_requested_at is not None
+    _event(db, quest=fence.quest, event="agent_started", now=request.now, data=json.dumps({"pid": request.pid}))
+    return cancel_requested_at is not None
 
 
 def _heartbeat(db: sqlite3.Connection, request: tuple[Fence, int, int], effects: Effects) -> Extended:
@@ -165,7 +168,8 @@ def _shift_leases(db: sqlite3.Connection, delta: int, effects: Effects) -> None:
 
 def _promote_due(db: sqlite3.Connection, now: int, effects: Effects) -> int:
     promoted = _promote(db, now=now)
-    effects.claimable = promoted > 0
+    if promoted:
+        effects.claimable.add(EVERYWHERE)
     return promoted
 
 
@@ -174,6 +178,7 @@ CLAIM: Operation[Claim, list[Claimed]] = Operation(
     _claim_many,
     keep=lambda claimed: [[each.quest.id, each.run.attempt] for each in claimed],
     again=_claimed_again,
+    empty=lambda claimed: not claimed,
 )
 STARTED = Operation("started", _started)
 HEARTBEAT = Operation("heartbeat", _heartbeat)

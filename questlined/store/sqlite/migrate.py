@@ -12,6 +12,7 @@ from questlined.wire.errors import Unavailable
 
 _sql = Family("schema")
 _tables = _sql.one("tables", value)
+_any_table = _sql.one("any_table", value)
 _number = _sql.one("number", value)
 _meta_make = _sql.count("meta_make")
 _meta_put = _sql.count("meta_put")
@@ -39,20 +40,24 @@ def _schema(db: sqlite3.Connection) -> int:
     return int(_number(db) or 0) if _tables(db, name="meta") else 0
 
 
-def upgrade(db: sqlite3.Connection, path: Path, *, store_uuid: str, now: int) -> None:
-    """Bring the schema up to date. Raises NewerSchema; a file of foreign tables is refused by the first migration."""
-    known = migrations()
-    have = _schema(db)
-    if have > known[-1][0]:
+def refuse_foreign(db: sqlite3.Connection, path: Path) -> None:
+    """Raises NewerSchema, or Unavailable for a journal of another program. Reads only."""
+    have, known = _schema(db), len(migrations())
+    if have > known:
         raise NewerSchema(
-            f"{path} has schema {have}; this questlined knows schemas up to {known[-1][0]}",
+            f"{path} has schema {have}; this questlined knows schemas up to {known}",
             hint="install the newer questlined again; nothing was changed",
         )
-    if have == 0 and _tables(db, name="quests"):
+    if have == 0 and _any_table(db):
         raise Unavailable(
-            f"{path} was made by another program; this version does not take such a journal over yet",
+            f"{path} holds the tables of another program; this version takes no journal over yet",
             hint="nothing was changed; point store.path at another file",
         )
+
+
+def upgrade(db: sqlite3.Connection, *, store_uuid: str, now: int) -> None:
+    """Bring a schema that is not newer than ours up to date; a new file gets all of it."""
+    known, have = migrations(), _schema(db)
     for number, sql in known[have:]:
         db.execute("BEGIN IMMEDIATE")
         try:

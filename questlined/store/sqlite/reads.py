@@ -52,9 +52,9 @@ _LAST = 2**63 - 1
 _CHECKED_BYTES = 64 * 1024 * 1024  # a check reads the whole file; above this it is left to the doctor
 
 
-def matching(db: sqlite3.Connection, prefix: str) -> list[str]:
+def matching(db: sqlite3.Connection, prefix: str, submitter: int | None) -> list[str]:
     """Up to ten ids that begin with `prefix`."""
-    return _matching(db, prefix=prefix, end=prefix + "\U0010ffff")
+    return _matching(db, prefix=prefix, end=prefix + "\U0010ffff", submitter=submitter)
 
 
 def page(db: sqlite3.Connection, request: Page) -> list[Quest]:

@@ -28,12 +28,15 @@ def _as_is(_db: sqlite3.Connection, kept: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Operation(Generic[R, T]):
-    """A write: a function of (connection, request, effects), and how its answer is kept as JSON and made again."""
+    """A write: a function of (connection, request, effects), and how its answer is kept as JSON and made again.
+
+    `empty` says of an answer that nothing was done: it is not kept, and the call may be repeated until something is."""
 
     name: str
     run: Callable[[sqlite3.Connection, R, Effects], T]
     keep: Callable[[T], Any] = lambda answer: answer
     again: Callable[[sqlite3.Connection, Any], T] = _as_is
+    empty: Callable[[T], bool] = lambda answer: False
 
     def perform(self, db: sqlite3.Connection, request: R, token: Token | None, effects: Effects, now: int) -> T:
         """Run it, or answer as the first call with this token did. Raises Conflict, and what the operation raises."""
@@ -43,7 +46,8 @@ class Operation(Generic[R, T]):
         if kept is not None:
             return self._repeat(db, token, *kept)
         answer = self.run(db, request, effects)
-        keep(db, token, {"answer": self.keep(answer)}, now)
+        if not self.empty(answer):
+            keep(db, token, {"answer": self.keep(answer)}, now)
         return answer
 
     def _repeat(self, db: sqlite3.Connection, token: Token, body: str, answer: str) -> T:

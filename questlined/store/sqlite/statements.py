@@ -2,7 +2,7 @@
 
 A statement begins with `-- name` and a suffix that says what comes back: `?` one row or none, `*` many rows, `!` the
 number of rows changed. `{Quest}` or `{Quest:q}` stands for the columns of the row class of that name, so that a row
-class and its SELECT cannot drift apart.
+class and its SELECT cannot drift apart; `{Quest!}` gives long texts cut, so that a page costs what it shows.
 """
 
 from __future__ import annotations
@@ -18,12 +18,17 @@ from questlined.store import rows
 
 T = TypeVar("T")
 _HEAD = re.compile(r"^-- (\w+)([?*!])$", re.MULTILINE)
-_COLUMNS = re.compile(r"\{(\w+)(?::(\w+))?\}")
+_COLUMNS = re.compile(r"\{(\w+)(?::(\w+))?(!)?\}")
+_TEXTS = frozenset({"task", "context", "result", "error", "question"})
+_SHORT = 201  # characters that `!` leaves of a text: one more than is shown, to tell that it was cut
 
 
 def _columns(match: re.Match[str]) -> str:
     alias = f"{match[2]}." if match[2] else ""
-    return ", ".join(alias + column.name.rstrip("_") for column in fields(getattr(rows, match[1])))
+    names = [column.name.rstrip("_") for column in fields(getattr(rows, match[1]))]
+    if match[3]:
+        return ", ".join(f"substr({alias}{name}, 1, {_SHORT})" if name in _TEXTS else alias + name for name in names)
+    return ", ".join(alias + name for name in names)
 
 
 def parse(text: str) -> dict[str, tuple[str, str]]:

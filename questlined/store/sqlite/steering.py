@@ -92,7 +92,9 @@ def _retry_quest(db: sqlite3.Connection, request: Steer, effects: Effects) -> st
         ) from error
     _event(db, quest=quest.id, event="requeued", now=request.now, data="{}")
     effects.changed[quest.id] = "queued"
-    effects.claimable = True
+    effects.claimable.add(quest.project)
+    if quest.scheduled_at > request.now:
+        effects.until(quest.scheduled_at)
     return quest.id
 
 

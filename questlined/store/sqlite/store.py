@@ -72,7 +72,7 @@ class SqliteStore:
         return await self.writer.submit(leases.CLAIM, request, token=request.token)
 
     async def started(self, request: Started) -> bool:
-        return await self.writer.submit(leases.STARTED, request)
+        return await self.writer.submit(leases.STARTED, request, later=True)
 
     async def finish(self, request: Finish) -> str:
         return await self.writer.submit(finish.FINISH, request, token=request.token)
@@ -119,8 +119,8 @@ class SqliteStore:
     async def quest(self, quest: str) -> Quest | None:
         return await self.reader.submit(lambda db: reads.quest(db, quest=quest))
 
-    async def matching(self, prefix: str) -> list[str]:
-        return await self.reader.submit(lambda db: reads.matching(db, prefix))
+    async def matching(self, prefix: str, submitter: int | None = None) -> list[str]:
+        return await self.reader.submit(lambda db: reads.matching(db, prefix, submitter))
 
     async def page(self, request: Page) -> list[Quest]:
         return await self.reader.submit(lambda db: reads.page(db, request))

@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 BATCH_MAX = 256
 BUSY_GIVE_UP_MS = 30_000
+LATER_S = 0.02
 
 
 class _BatchVoid(Exception):
@@ -64,38 +65,64 @@ class Writer:
         self._db = db
         self._clock = clock
         self._on_commit, self._on_fatal = on_commit, on_fatal
-        self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[list[_Job] | None] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
+        self._gathered: list[_Job] = []  # submitted, not yet handed to the thread
+        self._soon = False  # they will be at the end of this turn of the loop
+        self._timer: asyncio.TimerHandle | None = None  # or when this rings
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._dead = False
+        self._closing = False  # nobody waits for another program's lock any more
         self.busy_since_ms: int | None = None  # monotonic; another program holds the database
         self._thread.start()
 
-    async def submit(self, operation: Operation[R, T], request: R, *, token: Token | None = None) -> T:
-        """Run an operation and give its answer after COMMIT. Raises what it raises, StoreFull or Unavailable."""
+    async def submit(
+        self, operation: Operation[R, T], request: R, *, token: Token | None = None, later: bool = False
+    ) -> T:
+        """Run an operation and give its answer after COMMIT. Raises what it raises, StoreFull or Unavailable.
+
+        All that is submitted in one turn of the loop shares a transaction, in its order. `later`: nobody waits for
+        this one, so it may wait up to LATER_S for others to share theirs.
+        """
         future: asyncio.Future[T] = self._loop.create_future()
-        self._queue.put(_Job(operation, request, token, self._clock.wall_ms(), future))
+        self._gathered.append(_Job(operation, request, token, self._clock.wall_ms(), future))
+        if later and not self._soon:
+            self._timer = self._timer or self._loop.call_later(LATER_S, self._hand_over)
+        elif not self._soon:
+            self._soon = True
+            self._loop.call_soon(self._hand_over)
         return await future
+
+    def _hand_over(self) -> None:
+        """Give the thread what was gathered."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._soon, self._timer = False, None
+        if self._gathered:
+            self._queue.put(self._gathered)
+            self._gathered = []
 
     async def close(self) -> None:
         """Finish what was submitted, then close the connection."""
+        self._closing = True
+        self._hand_over()
         self._queue.put(None)
         await asyncio.to_thread(self._thread.join)
 
     def _run(self) -> None:
         ending = False
         while not ending:
-            batch = [job] if (job := self._queue.get()) else []
-            ending = job is None
+            batch = (jobs := self._queue.get()) or []
+            ending = jobs is None
             while not ending and len(batch) < BATCH_MAX:
                 try:
-                    job = self._queue.get_nowait()
+                    jobs = self._queue.get_nowait()
                 except queue.Empty:
                     break
-                if job is None:
+                if jobs is None:
                     ending = True
                 else:
-                    batch.append(job)
+                    batch += jobs
             if batch and not self._dead:
                 self._attempt(batch)
         self._db.close()
@@ -120,16 +147,18 @@ class Writer:
         """One transaction for all of `batch`. Raises _BatchVoid."""
         if not self._begin(batch):
             return
-        for job in batch:
-            job.answer, job.error, job.effects = None, None, Effects()
-            self._savepoint(job)
+        if not self._straight(batch):
+            self._roll_back()
+            if not self._begin(batch):
+                return
+            for job in batch:
+                self._savepoint(job)
         if probes.armed:
             probes.reached("commit.before")
         try:
             self._db.execute("COMMIT")
         except sqlite3.Error as fault:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
+            self._roll_back()
             raise _BatchVoid(fault, at_commit=True) from fault
         if probes.armed:
             probes.reached("commit.after")
@@ -146,19 +175,43 @@ class Writer:
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
                     raise _BatchVoid(error, at_commit=False) from error
                 self.busy_since_ms = self.busy_since_ms or self._clock.monotonic_ms()
-                if self._clock.monotonic_ms() - started > BUSY_GIVE_UP_MS:
-                    for job in batch:
-                        job.error = Unavailable(
-                            "another program holds the database", hint="find it with: fuser -v FILE", retryAfterMs=1000
-                        )
+                if self._closing or self._clock.monotonic_ms() - started > BUSY_GIVE_UP_MS:
+                    self._refuse(batch)
                     return False
             else:
                 self.busy_since_ms = None
                 return True
 
+    @staticmethod
+    def _refuse(batch: list[_Job]) -> None:
+        """Another program holds the database for too long: nothing of the batch was written, or is any more."""
+        for job in batch:
+            job.answer, job.effects = None, Effects()
+            job.error = Unavailable(
+                "another program holds the database", hint="find it with: fuser -v FILE", retryAfterMs=1000
+            )
+
+    def _straight(self, batch: list[_Job]) -> bool:
+        """Every operation without a savepoint: a third of the statements less. False where one fails, which is rare,
+        and then all of them must be undone and done again with one each."""
+        try:
+            for job in batch:
+                job.answer, job.error, job.effects = None, None, Effects()
+                job.answer = job.operation.perform(self._db, job.request, job.token, job.effects, job.now)
+                if probes.armed:
+                    probes.reached(f"{job.operation.name}.before")
+        except Exception:  # it comes again, and is looked at then
+            return False
+        return True
+
+    def _roll_back(self) -> None:
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+
     def _savepoint(self, job: _Job) -> None:
         """One operation. Its own error undoes it alone; raises _BatchVoid where SQLite undid everything."""
         db = self._db
+        job.answer, job.error, job.effects = None, None, Effects()
         db.execute("SAVEPOINT operation")
         try:
             job.answer = job.operation.perform(db, job.request, job.token, job.effects, job.now)
@@ -189,8 +242,7 @@ class Writer:
                 assert isinstance(error, QuestlineError)
                 keep_error(db, job.token, error, job.now)
         except sqlite3.Error as fault:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
+            self._roll_back()
             raise _BatchVoid(fault, at_commit=False) from fault
 
     def _void(self, batch: list[_Job], void: _BatchVoid) -> None:

@@ -62,6 +62,7 @@ class Scene:
 
     def __init__(self, family: Family) -> None:
         self.family = family
+        self._before = set(procfs.children(os.getpid()))  # a test run has other children
         self.lines = Lines()
         self.null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
 
@@ -79,6 +80,10 @@ class Scene:
         async with asyncio.timeout(PATIENCE_S):
             killed = await self.family.sweep(child)
         return killed, self.family.reap(child)
+
+    def children(self) -> list[int]:
+        """Our children that came with this scene, zombies included."""
+        return [pid for pid in procfs.children(os.getpid()) if pid not in self._before]
 
     async def end(self, child: Child) -> tuple[list[int], Exit]:
         """Kill, sweep and reap."""

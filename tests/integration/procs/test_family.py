@@ -121,7 +121,7 @@ def test_no_descriptor_and_no_child_is_left_behind() -> None:
             for _ in range(5):
                 await attempt(here)
             assert open_descriptors() == before
-            assert procfs.children(os.getpid()) == []
+            assert here.children() == []
 
     asyncio.run(play())
 

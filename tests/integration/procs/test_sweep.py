@@ -56,7 +56,7 @@ def test_nothing_outlives_the_sweep(script: str) -> None:
             assert ended.code is not None
             assert left in killed
             assert not known(left)
-            assert procfs.children(os.getpid()) == []
+            assert here.children() == []
 
     asyncio.run(play())
 

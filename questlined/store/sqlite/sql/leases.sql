@@ -1,19 +1,15 @@
--- daemon_paused?
-SELECT value FROM meta WHERE key = 'paused';
-
 -- head_for_daemon?
-SELECT head_row FROM buckets
+SELECT head_row, project, lane FROM buckets
  WHERE external = 0 AND closed = 0 AND closed_daemon = 0 AND head_row IS NOT NULL
+   AND NOT EXISTS (SELECT 1 FROM meta WHERE key = 'paused')
  ORDER BY head_priority DESC, head_created, head_row LIMIT 1;
 
 -- head_for_outside?
-SELECT head_row FROM buckets
+SELECT head_row, project, lane FROM buckets
  WHERE project = :project AND closed = 0 AND head_row IS NOT NULL
    AND (:lane IS NULL OR lane = :lane) AND (:role IS NULL OR role = :role)
+   AND NOT EXISTS (SELECT 1 FROM meta WHERE key = 'paused')
  ORDER BY head_priority DESC, head_created, head_row LIMIT 1;
-
--- quest_at?
-SELECT project, lane FROM quests WHERE rowid = :row;
 
 -- lane_slots?
 SELECT slots FROM lanes WHERE project = :project AND lane = :lane;
@@ -34,9 +30,9 @@ RETURNING {Quest};
 -- run_number?
 UPDATE projects SET runs_started = runs_started + 1 WHERE key = :project RETURNING runs_started, path;
 
--- run_insert!
+-- run_insert?
 INSERT INTO quest_runs(quest_id, attempt, owner_session, lease_gen, started_at, project, run_number, agent)
-VALUES (:quest, :attempt, :owner, :generation, :now, :project, :number, :agent);
+VALUES (:quest, :attempt, :owner, :generation, :now, :project, :number, :agent) RETURNING {Run};
 
 -- run_get?
 SELECT {Run} FROM quest_runs WHERE quest_id = :quest AND attempt = :attempt;
@@ -54,12 +50,14 @@ UPDATE quests SET heartbeat_at = :now, lease_expires_at = max(lease_expires_at, 
 UPDATE quests SET heartbeat_at = :now, lease_expires_at = :now + :lease_ms
  WHERE state = 'running' AND own = 1 AND owner_session = :owner;
 
+-- quest_started?
+UPDATE quests SET agent_run_id = :agent
+ WHERE id = :quest AND state = 'running' AND owner_session = :owner AND lease_gen = :generation
+RETURNING attempts, cancel_requested_at;
+
 -- run_started!
 UPDATE quest_runs SET pid = :pid, pid_started = :pid_started, boot_id = :boot_id
  WHERE quest_id = :quest AND attempt = :attempt;
-
--- quest_agent!
-UPDATE quests SET agent_run_id = :agent WHERE id = :quest;
 
 -- run_verdict!
 UPDATE quest_runs SET verdict = :verdict WHERE quest_id = :quest AND attempt = :attempt;
@@ -83,10 +81,10 @@ UPDATE quest_runs SET finished_at = :now, outcome = :outcome, class = :class, er
   last_output_at = :last_output_at, peak_memory_bytes = :peak_memory_bytes, cpu_ms = :cpu_ms
  WHERE quest_id = :quest AND attempt = :attempt AND finished_at IS NULL;
 
--- artifact_insert!
+-- artifacts_insert!
 INSERT INTO quest_artifacts(quest_id, attempt, lease_gen, kind, path, bytes, created_at)
-VALUES (:quest, :attempt, :generation, :kind, :path, :bytes, :now)
-ON CONFLICT DO UPDATE SET lease_gen = :generation, path = :path, bytes = :bytes, created_at = :now;
+SELECT :quest, :attempt, :generation, value ->> 0, value ->> 1, value ->> 2, :now FROM json_each(:artifacts) WHERE true
+ON CONFLICT DO UPDATE SET lease_gen = :generation, path = excluded.path, bytes = excluded.bytes, created_at = :now;
 
 -- expired*
 SELECT {Quest} FROM quests WHERE state = 'running' AND own = 0 AND lease_expires_at <= :now

@@ -2,13 +2,15 @@
 SELECT {Quest} FROM quests WHERE id = :quest;
 
 -- matching*
-SELECT id FROM quests WHERE id >= :prefix AND id < :end ORDER BY id LIMIT 10;
+SELECT id FROM quests
+ WHERE id >= :prefix AND id < :end AND (:submitter IS NULL OR submitter_uid = :submitter)
+ ORDER BY id LIMIT 10;
 
 -- position?
 SELECT created_at, rowid FROM quests WHERE id = :id;
 
 -- page_project*
-SELECT {Quest} FROM quests
+SELECT {Quest!} FROM quests
  WHERE project = :project AND (created_at, rowid) < (:created, :row)
    AND (:states IS NULL OR state IN (SELECT value FROM json_each(:states)))
    AND (:role IS NULL OR role = :role) AND (:lane IS NULL OR lane = :lane)
@@ -16,14 +18,14 @@ SELECT {Quest} FROM quests
  ORDER BY created_at DESC, rowid DESC LIMIT :limit;
 
 -- page_project_state*
-SELECT {Quest} FROM quests
+SELECT {Quest!} FROM quests
  WHERE project = :project AND state = :state AND (created_at, rowid) < (:created, :row)
    AND (:role IS NULL OR role = :role) AND (:lane IS NULL OR lane = :lane)
    AND (:submitter IS NULL OR submitter_uid = :submitter)
  ORDER BY created_at DESC, rowid DESC LIMIT :limit;
 
 -- page_all*
-SELECT {Quest} FROM quests
+SELECT {Quest!} FROM quests
  WHERE rowid < :row
    AND (:states IS NULL OR state IN (SELECT value FROM json_each(:states)))
    AND (:role IS NULL OR role = :role) AND (:lane IS NULL OR lane = :lane)

@@ -1,6 +1,9 @@
 -- tables?
 SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = :name;
 
+-- any_table?
+SELECT count(*) FROM sqlite_master;
+
 -- number?
 SELECT value FROM meta WHERE key = 'schema';
 
