@@ -33,4 +33,5 @@ class Runtime:
     socket: str
     environ: Mapping[str, str]
     chance: Callable[[], float]
+    undying: dict[str, list[int]] = field(default_factory=dict)  # quest → processes of an earlier daemon that live on
     disk: Disk = field(default_factory=Disk)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import select
@@ -55,6 +56,34 @@ def kill_leftovers(store_uuid: str, recorded: Sequence[Recorded], spare: Collect
     if survivors:
         log.warning("an earlier daemon's processes do not end: %s, ignoring", sorted(pid for pid, _ in survivors))
     return killed
+
+
+def marked(store_uuid: str) -> dict[str, list[procfs.Stat]]:
+    """Living processes by the marker of this store that they have. Blocks. After kill_leftovers: those that did not
+    die, because the kernel holds them or they are another user's."""
+    found: dict[str, list[procfs.Stat]] = {}
+    for pid in procfs.pids():
+        mark = procfs.marker(pid)
+        seen = procfs.stat(pid) if mark and mark.startswith(f"{store_uuid}:") and pid != os.getpid() else None
+        if mark and seen is not None and not seen.dead:
+            found.setdefault(mark, []).append(seen)
+    return found
+
+
+async def outlast(processes: Sequence[procfs.Stat]) -> None:
+    """Returns when every one of these has ended."""
+    loop = asyncio.get_running_loop()
+    for seen in processes:
+        descriptor = pidfd.open_same(seen)
+        if descriptor is None:
+            continue
+        gone = asyncio.Event()
+        loop.add_reader(descriptor, gone.set)
+        try:
+            await gone.wait()
+        finally:
+            loop.remove_reader(descriptor)
+            os.close(descriptor)
 
 
 def _search(store_uuid: str, leaders: Collection[tuple[int, int]], spare: Collection[str]) -> list[procfs.Stat]:

@@ -14,6 +14,7 @@ MARKER = "QUESTLINE_ATTEMPT"
 _MARKER_ENTRY = b"\0" + MARKER.encode() + b"="
 # Each costs some 30 µs and yields the processor to the process that is being executed.
 _LOOKS = 1000
+_BARE_LOOKS = 50
 _BLOCK = 64 << 10
 _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
@@ -22,8 +23,8 @@ _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 class Stat:
     """One process. `started` is in clock ticks since boot; with the pid it names a process for good, within a boot.
 
-    `bare` is true of what surely has no environment: one that is empty, or no memory at all. One that is not set yet,
-    while the program is being loaded, is another thing.
+    `memory`: zombies and threads of the kernel have none. `bare`: its environment is empty, or just being written;
+    while a program is being loaded the bounds are 0, which is another thing.
     """
 
     pid: int
@@ -33,6 +34,7 @@ class Stat:
     session: int
     threads: int
     started: int
+    memory: bool
     bare: bool
 
     @property
@@ -47,9 +49,8 @@ def parse_stat(raw: bytes) -> Stat:
     fields = raw[raw.rindex(b")") + 2 :].split()
     parent, group, session, threads, started = (int(fields[index]) for index in (1, 2, 3, 17, 19))
     memory, environ_start, environ_end = (int(fields[index]) for index in (20, 47, 48))
-    # Zombies and threads of the kernel have no memory. While a program is being loaded the bounds are 0.
-    bare = memory == 0 or environ_start == environ_end != 0
-    return Stat(pid, fields[0].decode(), parent, group, session, threads, started, bare)
+    bare = environ_start == environ_end != 0
+    return Stat(pid, fields[0].decode(), parent, group, session, threads, started, memory != 0, bare)
 
 
 def stat(pid: int) -> Stat | None:
@@ -75,6 +76,7 @@ def marker(pid: int) -> str | None:
     A process that is just being executed shows no environment for a moment. It is looked at again: taken for one
     without a marker it would fall to whichever attempt is ending.
     """
+    bare = 0
     for _ in range(_LOOKS):
         try:
             environ = _load(f"/proc/{pid}/environ")
@@ -83,7 +85,11 @@ def marker(pid: int) -> str | None:
             return None
         if environ:
             return parse_marker(environ)
-        if (seen := stat(pid)) is None or seen.bare:
+        if (seen := stat(pid)) is None or not seen.memory:
+            return None
+        # The kernel sets both bounds to the beginning before it writes the variables: once is no proof.
+        bare = bare + 1 if seen.bare else 0
+        if bare == _BARE_LOOKS:
             return None
         os.sched_yield()
     return None

@@ -57,8 +57,9 @@ class Scheduler:
 
     def stuck(self) -> Iterator[str]:
         """A line for each process that was killed and lives on."""
-        for quest, attempt in self._attempts.items():
-            for pid in attempt.stuck:
+        stuck = [(quest, attempt.stuck) for quest, attempt in self._attempts.items()]
+        for quest, pids in (*stuck, *self._runtime.undying.items()):
+            for pid in pids:
                 yield f"process {pid} of {quest} does not die"
 
     def tick(self) -> None:

@@ -255,7 +255,8 @@ class Store(Protocol):
         ...
 
     async def recover(self, request: Reclaim, sealed: Mapping[tuple[str, int], tuple[Sealed, ...]]) -> list[str]:
-        """Settle every lease that an earlier daemon of this store held; the quests."""
+        """Settle leases that an earlier daemon of this store held: the attempts in `sealed`, with their files; the
+        quests."""
         ...
 
     async def promote(self, now: int) -> int:

@@ -51,7 +51,7 @@ async def test_recovery_interrupts_what_an_earlier_daemon_held(bench: Bench) -> 
     ours, theirs = await bench.add(priority=1), await bench.add()
     await bench.claim_own()
     await bench.claim()
-    assert await bench.store.recover(reclaim(bench), {}) == [ours]
+    assert await bench.store.recover(reclaim(bench), {(ours, 1): (), (theirs, 1): ()}) == [ours]
     assert (await bench.state(ours), await bench.state(theirs)) == ("interrupted", "running")
 
 

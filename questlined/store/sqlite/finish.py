@@ -189,9 +189,9 @@ def _recover(
     db: sqlite3.Connection, both: tuple[Reclaim, Mapping[tuple[str, int], tuple[Sealed, ...]]], effects: Effects
 ) -> list[str]:
     request, sealed = both
-    quests = _held_by_daemons(db)
+    quests = [quest for quest in _held_by_daemons(db) if (quest.id, quest.attempts) in sealed]
     for quest in quests:
-        files = sealed.get((quest.id, quest.attempts), ())
+        files = sealed[quest.id, quest.attempts]
         finish = _gone(quest, request, "lost", "the daemon ended while this ran", files)
         _end(db, quest, finish, effects, event="recovered")
     return [quest.id for quest in quests]

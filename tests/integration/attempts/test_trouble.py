@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
 import sqlite3
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from questlined.attempts import recovery
+from questlined.core.ids import marker
 from tests.integration.attempts.scene import Scene, scene
+from tests.support.parts import parts
 
 CONFIG = 'executors.file.output = "file"\nexecutors.file.command = ["sh", "-c", "{task}"]\n'
 
@@ -106,3 +111,29 @@ def test_a_quest_that_fits_no_frame_is_shown_cut(tmp_path: Path) -> None:
         assert shown["quest"]["state"] == "failed"
         assert 0 < len(shown["quest"]["error"]) <= 16 * 1024
         assert len(shown["files"]["stdout"]) == 400_000
+
+
+def test_what_cannot_be_killed_holds_its_quest_until_it_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lane is never free while something of it lives, not even after a crash of the daemon."""
+
+    async def play() -> None:
+        async with parts(tmp_path) as here:
+            quest = await here.add(lane="a")
+            claimed = await here.claim("an earlier daemon")
+            mark = marker(here.runtime.store_uuid, quest, claimed.run.lease_gen)
+            environ = {"PATH": os.environ["PATH"], "QUESTLINE_ATTEMPT": mark}
+            with subprocess.Popen(["sleep", "1000"], env=environ) as living:  # noqa: ASYNC220  it starts at once
+                monkeypatch.setattr(recovery, "kill_leftovers", lambda *arguments: [])
+                assert await recovery.recover(here.runtime) == []
+                with here.changes.watching(quest) as changed:
+                    await here.bench.store.touch()
+                    assert await here.bench.state(quest) == "running"
+                    assert here.runtime.undying == {quest: [living.pid]}
+                    living.kill()
+                    await changed.wait()
+                assert await here.bench.state(quest) == "interrupted"
+                assert here.runtime.undying == {}
+
+    asyncio.run(play())
