@@ -43,7 +43,8 @@ def create(directory: Path, *, prompt: str | None, stdin_prompt: bool, append: b
 
     `append`: for a child that writes itself, so that no write of several processes is lost; splice takes no such file.
     Raises OSError, with nothing left open."""
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _make(directory.parent)
+    _make(directory)
     opened: list[int] = []
     try:
         if prompt is not None:
@@ -57,6 +58,15 @@ def create(directory: Path, *, prompt: str | None, stdin_prompt: bool, append: b
             os.close(descriptor)
         raise
     return Files(directory, *opened)
+
+
+def _make(directory: Path) -> None:
+    try:
+        os.mkdir(directory, 0o700)
+    except FileExistsError:
+        pass
+    except FileNotFoundError:  # what is above it was removed
+        os.makedirs(directory, 0o700)
 
 
 def _write(path: Path, text: str) -> None:
@@ -91,6 +101,14 @@ def seal(files: Files, *, whole: int, preview: int) -> Seal:
     artifacts = tuple(Sealed(name, str(files.directory / name), found[name][0]) for name in STREAMS)
     last = max((at for size, _, at in found.values() if size), default=None)
     return Seal(artifacts, found["stdout"][1], found["stderr"][1], last)
+
+
+def seal_silent(files: Files) -> Seal | None:
+    """The seal of an attempt that wrote nothing, None of any other. Asks the descriptors only, which waits for no
+    disk: a thread's turn is saved."""
+    if any(os.fstat(descriptor).st_size for descriptor in (files.stdout, files.stderr)):
+        return None
+    return Seal(tuple(Sealed(name, str(files.directory / name), 0) for name in STREAMS), "", "", None)
 
 
 def _text(descriptor: int, size: int, whole: int, preview: int) -> str:

@@ -208,7 +208,9 @@ class Attempt:
         executor = self._executor
         whole, preview = executor.max_inline_output_bytes, executor.output_preview_bytes
         files = prepared.files
-        seal = await self._runtime.disk.do(lambda: output.seal(files, whole=whole, preview=preview))
+        seal = output.seal_silent(files)
+        if seal is None:
+            seal = await self._runtime.disk.do(lambda: output.seal(files, whole=whole, preview=preview))
         files.close()
         if probes.armed:
             probes.reached("attempt.sealed")

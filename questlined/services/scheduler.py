@@ -32,16 +32,19 @@ class Scheduler:
         self._runtime, self._owner = runtime, owner
         self.wake = Wake()
         self._attempts: dict[str, Attempt] = {}
-        self._taken = 0  # slots; an attempt gives its own back when only its outcome is still to be written
-        self._idle = asyncio.Event()
+        # Slots of attempts and of claims under way; an attempt gives its own back when only its outcome is still to be
+        # written.
+        self._taken = 0
+        self._claims = 0  # under way
+        self._calls = 0  # how often something may have become claimable
+        self._idle = asyncio.Event()  # neither an attempt nor a claim is under way
         self._idle.set()
-        self._claiming = asyncio.Lock()  # held from a claim to the start of what it gave
         self._stopping = False
         self._due: int | None = 0  # when the next time gate opens; 0: look it up
         self._disk_checked_ms: int | None = None
         self.disk_low: str | None = None
         self.on_busy: Callable[[], None] = lambda: None
-        changes.on_claimable.append(self.wake.set)
+        changes.on_claimable.append(self._claimable)
         changes.on_due.append(self._gate_set)
         changes.on_stop.append(self._cancel)
 
@@ -87,8 +90,7 @@ class Scheduler:
         self._stopping = True
         for attempt in self._attempts.values():
             attempt.leave(at_once=at_once)
-        async with self._claiming:
-            pass  # what a claim under way gives is started, told to leave, and waited for
+        # What a claim under way gives is started, told to leave, and waited for.
         await self._idle.wait()
 
     async def _fill(self) -> None:
@@ -96,22 +98,33 @@ class Scheduler:
         while not self._stopping and (free := self._runtime.config.max_concurrent - self._taken) > 0:
             if self._disk_is_low():
                 return
-            config, now = self._runtime.config, self._runtime.clock.wall_ms()
-            claim = Claim(
-                self._owner, now, config.lease_ttl_ms, own=True, most=free, limits=self._runtime.config.limits
-            )
-            async with self._claiming:
-                claimed = await self._runtime.store.claim(claim)
-                for each in claimed:
-                    self._start(each)
-            if len(claimed) < free:
+            calls = self._calls
+            claimed = await self._claim(free)
+            # Others come here while a claim is under way, find no slot and go: what called them is looked at here.
+            if claimed < free and calls == self._calls:
                 return
+
+    async def _claim(self, most: int) -> int:
+        """Claim for `most` free slots, which nobody else can have meanwhile, and start; how many there were."""
+        config, now = self._runtime.config, self._runtime.clock.wall_ms()
+        claim = Claim(self._owner, now, config.lease_ttl_ms, own=True, most=most, limits=config.limits)
+        claimed: list[Claimed] = []
+        self._taken += most
+        self._claims += 1
+        self._idle.clear()
+        try:
+            claimed = await self._runtime.store.claim(claim)
+            for each in claimed:
+                self._start(each)
+        finally:
+            self._taken -= most - len(claimed)
+            self._claims -= 1
+            self._rest()
+        return len(claimed)
 
     def _start(self, claimed: Claimed) -> None:
         attempt = Attempt(self._runtime, claimed, self._slot_free)
-        self._taken += 1
         self._attempts[claimed.quest.id] = attempt
-        self._idle.clear()
         if self._stopping:
             attempt.leave()
         self._runtime.tasks.create_task(self._attend(attempt))
@@ -124,12 +137,26 @@ class Scheduler:
             # The quest may have been claimed again, together with its end.
             if self._attempts.get(attempt.claimed.quest.id) is attempt:
                 del self._attempts[attempt.claimed.quest.id]
-            if not self._attempts:
-                self._idle.set()
+            self._rest()
+
+    def _rest(self) -> None:
+        if not self._attempts and not self._claims:
+            self._idle.set()
+
+    def _claimable(self) -> None:
+        self._calls += 1
+        self.wake.set()
 
     def _slot_free(self) -> None:
+        """Claim for the slot at once: its attempt's outcome is written just before, in the same transaction."""
         self._taken -= 1
-        self.wake.set()
+        self._runtime.tasks.create_task(self._refill())
+
+    async def _refill(self) -> None:
+        try:
+            await self._fill()
+        except (StoreFull, Unavailable):
+            self.wake.set()  # the loop meets the same, and waits
 
     async def _sleep_s(self) -> float | None:
         """How long until a time gate opens; None where none is set."""

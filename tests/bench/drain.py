@@ -1,4 +1,4 @@
-"""No-op quests drained, two at a time, beside a bare spawn-and-wait loop and a durable commit."""
+"""No-op quests drained, two at a time, beside what the machine does without a queue."""
 
 from __future__ import annotations
 
@@ -11,25 +11,27 @@ from questlined.clock import SystemClock
 from questlined.core.retry import Policy
 from questlined.store.protocol import Claim, Finish, Pausing
 from questlined.store.sqlite.store import SqliteStore
-from tests.bench.baselines import commit_ms, spawns_per_second
+from tests.bench.baselines import commit_ms, kept_per_second, spawns_per_second
 from tests.bench.figures import Figure
 from tests.bench.rig import Rig, now_ms, rig
 
-# 500 of the 1,370 spawns per second that a bare loop did where the bar was set.
-PER_SECOND, SHARE = 500, 500 / 1370
+# 500 of the 900 quests per second that a trial did where the bar was set.
+PER_SECOND, SHARE = 500, 500 / 900
 
 
 def drained(rounds: int, number: int, finished: int = 0) -> Iterator[Figure]:
     """Quests per second; with `finished` the same again among so many that have ended."""
-    rates, spawns, commits = [], [], []
+    rates, bare, kept, commits = [], [], [], []
     with rig() as one:
         for _ in range(rounds):
-            spawns.append(spawns_per_second(number))
+            bare.append(spawns_per_second(number))
             rates.append(_rate(one, number))
+            kept.append(kept_per_second(number))
             commits.append(commit_ms())
         yield Figure("no-op quests drained per second", "/s", rates, PER_SECOND, "high")
-        name = "  the same as a share of bare spawns"
-        yield Figure(name, "/s", rates, SHARE, "high", base=spawns, base_name="bare spawns")
+        name = "  the same to a trial with commits and files"
+        yield Figure(name, "/s", rates, SHARE, "high", base=kept, base_name="the trial")
+        yield Figure("  bare spawn and wait", "/s", bare)
         yield Figure("  one durable commit", "ms", commits)
         if finished:
             _finish(one, finished)

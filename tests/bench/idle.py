@@ -10,7 +10,6 @@ from pathlib import Path
 from tests.bench.figures import Figure
 from tests.bench.rig import Rig, rig
 
-# The scripts that a client of many quests reads, so that caches are filled as they are in use.
 BARS_MIB = {0: 40, 10_000: 45, 1_000_000: 60}
 
 
