@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
@@ -13,7 +13,7 @@ from questlined.clock import Clock
 from questlined.config.shape import Config
 from questlined.core.quest import check_text
 from questlined.store.changes import Changes
-from questlined.store.protocol import Store, Token
+from questlined.store.protocol import ProjectRef, Store, Token
 from questlined.wire.errors import InvalidInput, PermissionDenied
 
 REQUEST_ID_MAX = 200
@@ -77,6 +77,14 @@ class Daemon:
     store_busy: Callable[[], bool]
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A project as a call named it. `warning` is for the caller, once."""
+
+    ref: ProjectRef
+    warning: str | None = None
+
+
 @dataclass(slots=True)
 class Context:
     """The daemon as operations see it. `config` may be replaced by a reload."""
@@ -88,6 +96,7 @@ class Context:
     daemon: Daemon
     random_bytes: Callable[[int], bytes]
     chance: Callable[[], float]
+    places: dict[tuple[str, str], tuple[Place, int]] = field(default_factory=dict)  # found lately, and when
 
     def token(self, caller: Caller, method: str, request: Repeatable) -> Token | None:
         """The request's token for the store, None where it has no requestId. Raises InvalidInput."""

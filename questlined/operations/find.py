@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import dataclass
 
 from questlined.core.ids import split_attempt
 from questlined.core.quest import check_integer, check_text, check_word
-from questlined.operations.context import Caller, Context
+from questlined.operations.context import Caller, Context, Place
 from questlined.store import rows
 from questlined.store.protocol import ProjectRef
 from questlined.wire.errors import Ambiguous, InvalidInput, NotFound
 
 ID_LENGTH = 14  # q- and twelve digits
 ID_MAX = 100
+PLACE_KEPT_MS = 1000
+PLACES_MAX = 1024
 MARKS = (".questline.toml", ".questline")
 
 
@@ -77,14 +78,6 @@ async def run(
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A project as a call named it. `warning` is for the caller, once."""
-
-    ref: ProjectRef
-    warning: str | None = None
-
-
 async def project_ref(ctx: Context, project: str | None, directory: str | None) -> Place:
     """The project named, or the nearest one at or above `directory`. Raises InvalidInput."""
     if project is not None and "/" not in project:
@@ -98,6 +91,23 @@ async def project_ref(ctx: Context, project: str | None, directory: str | None) 
             "project: it is missing", hint="give project, or the directory where the caller stands", field="project"
         )
     check_text(field, named)
+    return await _place(ctx, project, field, named)
+
+
+async def _place(ctx: Context, project: str | None, field: str, named: str) -> Place:
+    """A directory's project. What was found is taken again for PLACE_KEPT_MS: calls come in bursts, from one place."""
+    now, key = ctx.clock.monotonic_ms(), (field, named)
+    kept = ctx.places.get(key)
+    if kept is not None and now - kept[1] < PLACE_KEPT_MS:
+        return kept[0]
+    found = await _looked_up(ctx, project, field, named)
+    if len(ctx.places) >= PLACES_MAX:
+        ctx.places.clear()
+    ctx.places[key] = (found, now)
+    return found
+
+
+async def _looked_up(ctx: Context, project: str | None, field: str, named: str) -> Place:
     registered = [] if project is not None else await ctx.store.registered_paths()
     try:
         return await asyncio.to_thread(_on_disk, field, named, dict(registered))

@@ -12,9 +12,11 @@ from questlined.core import quest as rules
 from questlined.core.deps import find_cycle
 from questlined.core.ids import ENTROPY_BYTES, quest_id
 from questlined.operations import find, views
-from questlined.operations.context import Caller, Changing, Context, Reply, Request
+from questlined.operations.context import Caller, Changing, Context, Place, Reply, Request
+from questlined.operations.steering import reply
 from questlined.store import protocol
-from questlined.wire.errors import DependencyInvalid, InvalidInput, NotFound, Unavailable
+from questlined.store.rows import as_stored
+from questlined.wire.errors import DependencyInvalid, InvalidInput, NotFound
 
 ATTEMPTS_MAX = 1_000_000
 TIMEOUT_MAX_MS = 366 * 24 * 3600 * 1000
@@ -96,11 +98,10 @@ async def add(ctx: Context, caller: Caller, request: Add) -> AddReply:
     depends_on = [await _dependency(ctx, caller, text) for text in request.depends_on or ()]
     fresh = _with_dependencies(fresh, depends_on)
     (stored,) = await ctx.store.add(_request(ctx, origin, (fresh,), token))
-    row = await ctx.store.quest(stored)
-    if row is None:
-        raise Unavailable(f"{stored} was added and is gone again", hint="see qlctl list")
-    dependencies = (await ctx.store.dependencies([stored])).get(stored, []) if depends_on else ()
-    return AddReply(quest=views.quest(row, dependencies), deduped=False, warnings=_warnings(place))
+    # Looked at only where it may be another: an earlier call's quest, or one that a dependency has failed.
+    known = stored == fresh.id and not depends_on
+    shown = views.quest(as_stored(fresh)) if known else (await reply(ctx, stored)).quest
+    return AddReply(quest=shown, deduped=False, warnings=_warnings(place))
 
 
 async def add_many(ctx: Context, caller: Caller, request: AddMany) -> AddManyReply:
@@ -129,7 +130,7 @@ async def add_many(ctx: Context, caller: Caller, request: AddMany) -> AddManyRep
     return AddManyReply(added=[Added(id=each, deduped=False) for each in stored], warnings=_warnings(place))
 
 
-async def _origin(ctx: Context, caller: Caller, request: Add | AddMany) -> tuple[find.Place, _Origin]:
+async def _origin(ctx: Context, caller: Caller, request: Add | AddMany) -> tuple[Place, _Origin]:
     place = await find.project_ref(ctx, request.project, request.directory)
     if request.path is not None:
         rules.check_text("path", request.path, empty=True)
@@ -137,7 +138,7 @@ async def _origin(ctx: Context, caller: Caller, request: Add | AddMany) -> tuple
     return place, _Origin(place.ref, request.path, caller.uid, ctx.clock.wall_ms())
 
 
-def _warnings(place: find.Place) -> list[str]:
+def _warnings(place: Place) -> list[str]:
     warnings = [place.warning] if place.warning else []
     if place.ref.path is None:
         warnings.append(

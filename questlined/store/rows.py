@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
+
+from questlined.core.quest import NewQuest
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,17 @@ class Quest:
     choices: str | None
     reason: str | None
     timeout_ms: int | None
+
+
+_COUNTERS = frozenset({"attempts", "retain_until_consumed", "lease_gen", "own", "refunds", "interruptions", "unmet"})
+_GIVEN = tuple(column.name for column in fields(NewQuest) if column.name not in ("external", "depends_on"))
+_BLANK: dict[str, Any] = {column.name: 0 if column.name in _COUNTERS else None for column in fields(Quest)}
+
+
+def as_stored(new: NewQuest) -> Quest:
+    """The row that a new quest without dependencies has become, without asking for it."""
+    known = {"state": "queued", "updated_at": new.created_at, "external": int(new.external)}
+    return Quest(**{**_BLANK, **{name: getattr(new, name) for name in _GIVEN}, **known})
 
 
 @dataclass(frozen=True, slots=True)
