@@ -10,7 +10,7 @@ import secrets
 import signal
 import socket
 from collections.abc import Callable, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from questlined import __version__
@@ -38,7 +38,7 @@ from questlined.wire.errors import Unavailable
 
 log = logging.getLogger(__name__)
 EX_SOFTWARE = 70
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 EXTEND_STOP_MS = 30_000
 
 
@@ -67,8 +67,11 @@ async def serve(loaded: Loaded, where: Places, environ: MutableMapping[str, str]
     for folder in (where.state, where.database.parent, where.artifacts):
         _make(folder)
     started_at = clock.wall_ms()
-    locks = _lock(where, {"pid": os.getpid(), "socket": where.socket})
     given = inherited(environ, os.getpid())
+    if given:  # what systemd listens on is where we are, whatever else was said
+        where = replace(where, socket=os.fsdecode(given[0].getsockname()))
+    _refuse_emptied(where)
+    locks = _lock(where, {"pid": os.getpid(), "socket": where.socket})
     sockets = given or [bind(where.socket, loaded.config.socket_mode or 0o600)]
     changes = Changes()
     try:
@@ -95,6 +98,15 @@ def _make(folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise Unavailable(f"{folder}: {error.strerror}", hint="choose another QUESTLINED_STATE") from error
+
+
+def _refuse_emptied(where: Places) -> None:
+    """A database of no bytes beside artifacts of earlier quests was emptied, not made: nothing is guessed."""
+    if where.database.exists() and where.database.stat().st_size == 0 and any(where.artifacts.iterdir()):
+        raise Unavailable(
+            f"{where.database} is empty, but {where.artifacts} is not: its quests are lost from it",
+            hint="bring back a backup; or remove the empty file to begin a new queue",
+        )
 
 
 def _remove(path: str) -> None:
@@ -146,7 +158,7 @@ async def _live(
     started_at: int,
 ) -> None:
     """From recovery to the last attempt's end."""
-    stop = _Signals()
+    stop = _Signals(in_terminal="NOTIFY_SOCKET" not in runtime.environ)
     runtime.family.start()
     runtime.pump.start()
     await recover(runtime)
@@ -202,11 +214,16 @@ async def _hurry(scheduler: Scheduler, second: asyncio.Event) -> None:
 class _Signals:
     """The first signal that ends the daemon, and any further one."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_terminal: bool) -> None:
         self.first, self.second = asyncio.Event(), asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in STOP_SIGNALS:
             loop.add_signal_handler(number, self._came)
+        # The terminal is closed; a service has none, and there is nothing to reload yet.
+        loop.add_signal_handler(signal.SIGHUP, self._came if in_terminal else self._ignored)
+
+    def _ignored(self) -> None:
+        log.warning("SIGHUP: this version does not reload its configuration, ignoring")
 
     def _came(self) -> None:
         (self.second if self.first.is_set() else self.first).set()

@@ -32,16 +32,17 @@ def parser() -> argparse.ArgumentParser:
     demo = commands.add_parser("demo", help="show the main job on a temporary daemon", allow_abbrev=False)
     demo.add_argument("--agent", metavar="NAME", help="use this agent (claude) instead of a shell command")
     demo.add_argument("--json", action="store_true", help="print the quests as they ended as one JSON value")
+    for name in ("--socket", "--project"):  # of qlctl, which takes them with every other verb
+        demo.add_argument(name, dest="foreign", help=argparse.SUPPRESS)
     return options
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; its exit status."""
-    options = parser()
-    arguments = options.parse_args(argv)
+    arguments = parser().parse_args(argv)
     try:
         if arguments.command == "demo":
-            return _demo(options, arguments)
+            return _demo(arguments)
         return _daemon(arguments)
     except QuestlineError as error:
         return _complain(error)
@@ -69,9 +70,13 @@ def _complain(error: QuestlineError) -> int:
     return error.exit_status
 
 
-def _demo(options: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
-    if arguments.socket or arguments.config or arguments.state:
-        options.error("demo has a daemon of its own: --socket, --config and --state are not for it")
+def _demo(arguments: argparse.Namespace) -> int:
+    if arguments.socket or arguments.config or arguments.state or arguments.foreign:
+        raise InvalidInput(
+            "demo: it takes no --socket, --project, --config and --state",
+            hint="it has a daemon of its own, and works in the current directory",
+            field="demo",
+        )
     from questlined.demo.show import demo
 
     return demo(arguments.agent, as_json=arguments.json)

@@ -114,11 +114,11 @@ def _announce(given: Arguments, client: Client, reply: dict[str, Any]) -> dict[s
     added: dict[str, Any] = {**reply["quest"], "deduped": reply["deduped"]}
     warn(reply.get("warnings") or [])
     waiting = given.flag("--wait")
-    if given.flag("--print-id"):
-        print(added["id"], flush=True)
-    elif given.flag("--json"):
+    if given.flag("--json"):
         if not waiting:
             print_json(added)
+    elif given.flag("--print-id"):
+        print(added["id"], flush=True)
     elif waiting:
         say(_sentence(added, client.path))
     else:

@@ -30,6 +30,7 @@ def lines(reply: dict[str, Any]) -> list[str]:
     told = [clean(f"questlined {reply['version']}: {verdict}")]
     for problem in reply["problems"]:
         told += [clean(f"  {problem['what']}"), clean(f"    {problem['hint']}")]
+    told += [clean(f"  {paused}") for paused in reply["paused"]]
     told.append("  ".join(clean(f"{state} {count}") for state, count in reply["counts"].items()))
     return told
 

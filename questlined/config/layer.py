@@ -49,7 +49,7 @@ def invalid(file: str, text: str, key: Key, wrong: Wrong) -> ConfigInvalid:
     """The error for a key of a file, its line looked up, its message complete in itself."""
     line, shown = find_line(text, key), show_key(key)
     where = f"{file}:{line}" if line else file
-    hint = wrong.hint or (f"did you mean {wrong.suggestion}?" if wrong.suggestion else "see questlined.toml(5)")
+    hint = wrong.hint or (f"did you mean {wrong.suggestion}?" if wrong.suggestion else "README.md has an example")
     return ConfigInvalid(
         f"{where}: {shown}: {wrong.message}", hint=hint, file=file, line=line, key=shown, suggestion=wrong.suggestion
     )

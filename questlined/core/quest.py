@@ -40,7 +40,7 @@ class NewQuest:
 def check_text(field: str, text: str, *, empty: bool = False) -> str:
     """`text` if it holds neither NUL nor a lone surrogate, and something unless `empty` is fine."""
     if not empty and not text.strip():
-        raise InvalidInput(f"{field}: it is empty", hint=f"give a {field}", field=field)
+        raise InvalidInput(f"{field}: it is empty", hint="write something there", field=field)
     if "\0" in text:
         raise InvalidInput(
             f"{field}: it holds a NUL character", hint="remove it: no program can be given one", field=field
@@ -70,7 +70,7 @@ def check_name(name: str) -> str:
     check_text("name", name)
     if len(name) > NAME_MAX or any(ord(letter) < 32 or ord(letter) == 127 for letter in name):
         raise InvalidInput(
-            f"name: it has {len(name)} characters or control characters",
+            f"name: it has {len(name)} characters" if len(name) > NAME_MAX else "name: it has control characters",
             hint=f"use one line of up to {NAME_MAX} characters",
             field="name",
         )

@@ -50,6 +50,7 @@ class HealthReply(Reply, frozen=True, kw_only=True):
 
     ok: bool
     problems: list[Problem]
+    paused: list[str]
     counts: views.Counts
     version: str
     running: int
@@ -83,11 +84,22 @@ async def health(ctx: Context, _caller: Caller, request: Health) -> HealthReply:
     return HealthReply(
         ok=not problems,
         problems=problems,
+        paused=await _paused(ctx, project),
         counts=views.Counts(**await ctx.store.counts(project)),
         version=ctx.daemon.version,
         running=ctx.daemon.running(),
         connections=ctx.daemon.connections(),
     )
+
+
+async def _paused(ctx: Context, project: str | None) -> list[str]:
+    """What is paused, with its reason."""
+    row = None if project is None else await ctx.store.project(project)
+    reasons = {
+        "the whole daemon is paused": await ctx.store.daemon_paused(),
+        "this project is paused": None if row is None else row.paused_reason,
+    }
+    return [f"{what}: {reason}" if reason else what for what, reason in reasons.items() if reason is not None]
 
 
 async def _problems(ctx: Context) -> AsyncIterator[Problem]:

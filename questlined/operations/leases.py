@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
-from questlined.core.quest import check_size, check_text, check_word
+from questlined.core.quest import check_integer, check_size, check_text, check_word
 from questlined.core.verdicts import Verdict
 from questlined.operations import find, views
 from questlined.operations.context import Caller, Changing, Context, Reply
@@ -119,7 +119,7 @@ async def claim(ctx: Context, caller: Caller, request: Claim) -> ClaimReply:
         if word is not None:
             check_word(field, word)
     lease_ms, owner = _lease_ms(ctx, request.lease_ms), _owner(ctx, caller, request.agent)
-    wait_ms = max(0, min(request.wait_ms or 0, WAIT_MAX_MS))
+    wait_ms = min(check_integer("waitMs", request.wait_ms or 0, low=0), WAIT_MAX_MS)
     loop = asyncio.get_running_loop()
     until = loop.time() + wait_ms / 1000
     with ctx.changes.claimable(project.key) as changed:

@@ -9,6 +9,7 @@ import msgspec
 
 from questlined.core import gates
 from questlined.core.ids import split_attempt
+from questlined.core.quest import check_word
 from questlined.core.states import CLAIMABLE, STATES
 from questlined.operations import find, views
 from questlined.operations.context import Caller, Context, Reply, Request
@@ -139,6 +140,9 @@ async def list_quests(ctx: Context, caller: Caller, request: List) -> ListReply:
     project = None
     if not request.all_projects:
         project = (await find.project_ref(ctx, request.project, request.directory)).ref.key
+    for name, word in (("role", request.role), ("lane", request.lane)):
+        if word is not None:
+            check_word(name, word)
     limit = _limit(request.limit)
     cursor = None if request.cursor is None else await find.quest_id(ctx, caller, request.cursor)
     page = Page(

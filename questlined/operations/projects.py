@@ -52,6 +52,8 @@ async def _change(ctx: Context, caller: Caller, request: Pause | Resume, reason:
     ref: ProjectRef | None = None
     if not request.all:
         ref = (await find.project_ref(ctx, request.project, request.directory)).ref
+        if not paused:
+            await view(ctx, ref.key)  # only a pause makes a project
     await ctx.store.pause(Pausing(ref, paused, reason, ctx.clock.wall_ms(), token))
     return ProjectReply(project=None if ref is None else await view(ctx, ref.key))
 

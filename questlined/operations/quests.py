@@ -118,13 +118,23 @@ async def add_many(ctx: Context, caller: Caller, request: AddMany) -> AddManyRep
     place, origin = await _origin(ctx, caller, request)
     _refuse_cycles(request.quests)
     named: dict[str, str] = {}
+    twice: set[str] = set()
     fresh: list[rules.NewQuest] = []
     for number, asked in enumerate(request.quests):
         where = f"quests[{number}]."
         quest = _new_quest(ctx, asked, origin, where)
+        for text in asked.depends_on or ():
+            if text in twice:
+                raise InvalidInput(
+                    f"{where}dependsOn: {text!r} is the name of several earlier entries",
+                    hint="give entries that others depend on a name of their own",
+                    field=f"{where}dependsOn",
+                )
         ids = [named.get(text) or await _dependency(ctx, caller, text) for text in asked.depends_on or ()]
         fresh.append(_with_dependencies(quest, ids))
         if asked.name is not None:
+            if asked.name in named:
+                twice.add(asked.name)
             named[asked.name] = quest.id
     stored = await ctx.store.add(_request(ctx, origin, tuple(fresh), token))
     return AddManyReply(added=[Added(id=each, deduped=False) for each in stored], warnings=_warnings(place))

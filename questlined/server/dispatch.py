@@ -37,7 +37,8 @@ class Rubbish(Exception):
     """A frame that is no Varlink call; the connection cannot be trusted any further."""
 
     def __init__(self, message: str) -> None:
-        self.reply = error_frame(InvalidInput(message, hint="send Varlink calls: JSON objects, each ended by NUL"))
+        hint = "send Varlink calls: JSON objects in UTF-8 without lone surrogates, each ended by NUL"
+        self.reply = error_frame(InvalidInput(message, hint=hint, field="frame"))
 
 
 _calls = msgspec.json.Decoder(Call)

@@ -67,3 +67,14 @@ def test_many_at_once_all_end(desk: Desk) -> None:
     assert {desk.ended(quest)["state"] for quest in ids if quest != ids[-2]} == {"cancelled"}
     assert desk.ended(ids[-2])["state"] in ("failed", "cancelled")
     assert desk.json("health")["counts"]["running"] == 0
+
+
+def test_the_reason_is_what_is_told(desk: Desk) -> None:
+    """Of one that ran and of one that waited."""
+    hold = desk.add("sleep 1000")
+    desk.ok("cancel", hold, "--reason", "no more")
+    assert desk.ended(hold)["error"] == "cancelled: no more"
+    told = desk.json("add", "--print-id", "true", "--external")
+    assert told["state"] == "queued"  # --json is one JSON value, whatever else is asked for
+    desk.ok("cancel", told["id"], "--reason", "nor this")
+    assert desk.ended(told["id"])["reason"] == "nor this"

@@ -266,7 +266,7 @@ def test_an_agent_that_fails_is_status_1_and_its_error_is_shown(demo: Demo) -> N
     [
         (("--agent", "claude"), "the program claude is not on the PATH"),
         (("--agent", "codex"), "--agent: 'codex' is unknown"),
-        (("--socket", "/x"), "unrecognized arguments: --socket /x"),
+        (("--socket", "/x"), "demo: it takes no --socket"),
     ],
 )
 def test_what_it_cannot_do_is_said_at_once(demo: Demo, arguments: tuple[str, ...], told: str) -> None:

@@ -45,7 +45,7 @@ def test_a_paused_project_gives_nothing_to_workers_either(desk: Desk) -> None:
 
 
 def test_pauses_of_project_and_daemon_are_two_and_outlive_a_restart(daemon: Daemon) -> None:
-    """Each is lifted by its own resume only."""
+    """Each is lifted by its own resume only; a pause again, without a reason, keeps the one that was given."""
     desk = Desk(daemon, daemon.project)
     assert desk.ok("pause", "--all", "--reason", "upgrade") == "the whole daemon: paused; running quests go on\n"
     assert desk.json("pause", "--all") == {"all": True, "paused": True}
@@ -56,7 +56,19 @@ def test_pauses_of_project_and_daemon_are_two_and_outlive_a_restart(daemon: Daem
     gates = desk.json("why", quest)["gates"]
     assert [gate["gate"] for gate in gates] == ["paused", "paused"]
     desk.ok("resume")
-    assert [gate["detail"] for gate in desk.json("why", quest)["gates"]] == ["the whole daemon is paused"]
+    assert [gate["detail"] for gate in desk.json("why", quest)["gates"]] == ["the whole daemon is paused: upgrade"]
+    assert desk.json("health")["paused"] == ["the whole daemon is paused: upgrade"]
     assert desk.json("version")["daemon"]["paused"] is True
     desk.ok("resume", "--all")
+    assert desk.json("health")["paused"] == []
     assert desk.ended(quest)["state"] == "done"
+
+
+def test_a_resume_makes_no_project(daemon: Daemon) -> None:
+    """A name that is not there is no success."""
+    desk = Desk(daemon, daemon.project)
+    refused = daemon.qlctl("--project", "nobody", "resume", check=False)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "there is no project name:nobody" in refused.stderr
+    assert desk.ok("--project", "nobody", "pause")
+    assert desk.ok("--project", "nobody", "resume")

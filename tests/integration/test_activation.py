@@ -55,10 +55,13 @@ def test_an_inherited_socket_is_served_and_left_open(settings: Daemon, tmp_path:
             early.sendall(b'{"method":"org.varlink.service.GetInfo"}\0')
             number = listening.fileno()
             environ = settings.environ(NOTIFY_SOCKET=address)
+            del environ["QUESTLINED_SOCKET"]  # what was inherited is the place
             argv = ["bash", "-c", LAUNCH, "bash", str(number), sys.executable]
             with subprocess.Popen(argv, env=environ, cwd=REPOSITORY, pass_fds=[number]) as process:
                 until(receiving, b"READY=1")
                 assert json.loads(early.recv(65536).rstrip(b"\0"))["parameters"]["product"] == "questlined"
+                early.sendall(b'{"method":"io.questline.Manager.Status"}\0')
+                assert json.loads(early.recv(65536).rstrip(b"\0"))["parameters"]["socket"] == settings.socket
                 process.send_signal(signal.SIGTERM)
                 assert process.wait(UP_S) == 0
         with socket.socket(socket.AF_UNIX) as late:

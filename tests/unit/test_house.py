@@ -23,9 +23,7 @@ def test_the_top_level_holds_the_known_names():
 
 def test_no_file_points_outside_the_repository():
     violations = [
-        violation
-        for name in house.tracked()
-        for violation in house.references(name, (house.ROOT / name).read_bytes())
+        violation for name in house.tracked() for violation in house.references(name, (house.ROOT / name).read_bytes())
     ]
     assert not violations, "\n".join(["", *violations])
 

@@ -89,6 +89,8 @@ def _write(
     error = request.error if klass != "ok" else None
     if klass != "ok" and verdict.reason:
         error = verdict.reason
+    if cancelled:
+        error = f"cancelled: {quest.reason}" if quest.reason else "cancelled"
     _quest_settle(
         db,
         quest=quest.id,

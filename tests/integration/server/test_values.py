@@ -172,15 +172,18 @@ class TestDependencies:
         assert (error.parameters["reason"], error.parameters["cycle"]) == (reason, cycle)
 
     def test_names_and_ids_of_earlier_ones_are_dependencies(self, peer: Peer) -> None:
-        """A name means the latest entry before that has it; the order is kept, doubles are not."""
+        """The order is kept, doubles are not; a name that several earlier entries have is refused."""
         first = peer.add(external=True)
         quests: list[dict[str, Any]] = [
-            {"task": "a", "name": "x"},
+            {"task": "a", "name": "y"},
             {"task": "b", "name": "x", "dependsOn": [first]},
             {"task": "c", "dependsOn": ["x", first, "x"]},
         ]
         added = peer.call(QUESTS + "AddMany", directory=peer.directory, quests=quests)["added"]
         assert peer.quest(added[2]["id"])["dependsOn"] == [added[1]["id"], first]
+        quests[0]["name"] = "x"
+        error = refused(peer, "AddMany", directory=peer.directory, quests=quests)
+        assert (error.name, error.parameters["field"]) == ("io.questline.InvalidInput", "quests[2].dependsOn")
 
     def test_a_dead_dependency_fails_the_new_quest_at_once(self, peer: Peer) -> None:
         """It could never run."""

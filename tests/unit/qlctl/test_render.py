@@ -178,9 +178,11 @@ def test_health_lists_problems_with_hints() -> None:
         "ok": False,
         "version": "1",
         "problems": [{"what": "disk full", "hint": "free it"}],
+        "paused": ["this project is paused: lunch"],
         "counts": {"queued": 2},
     }
-    assert health.lines(reply) == ["questlined 1: problems: 1", "  disk full", "    free it", "queued 2"]
+    told = ["questlined 1: problems: 1", "  disk full", "    free it", "  this project is paused: lunch", "queued 2"]
+    assert health.lines(reply) == told
 
 
 @pytest.mark.parametrize(

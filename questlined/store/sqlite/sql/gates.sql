@@ -25,13 +25,16 @@ UPDATE buckets SET closed = (closed & ~2) | (:paused * 2) WHERE project = :proje
 
 -- pause_project!
 INSERT INTO project_controls(project, paused_at, paused_reason, updated_at) VALUES (:project, :at, :reason, :now)
-  ON CONFLICT DO UPDATE SET paused_at = :at, paused_reason = :reason, updated_at = :now;
+  ON CONFLICT DO UPDATE SET paused_at = :at, updated_at = :now,
+    paused_reason = CASE WHEN :at IS NOT NULL AND :reason = '' THEN paused_reason ELSE :reason END;
 
 -- project_event!
 INSERT INTO project_events(project, event, at, data) VALUES (:project, :event, :now, :data);
 
 -- meta_set!
-INSERT INTO meta(key, value) VALUES (:key, :value) ON CONFLICT DO UPDATE SET value = :value;
+-- An empty value keeps what is there: a pause without a reason does not take the reason of an earlier one away.
+INSERT INTO meta(key, value) VALUES (:key, :value)
+  ON CONFLICT DO UPDATE SET value = :value WHERE :value <> '';
 
 -- meta_clear!
 DELETE FROM meta WHERE key = :key;
