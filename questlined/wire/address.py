@@ -1,4 +1,4 @@
-"""Where the socket is: the order in which qlctl and questlined look for it (see questline(7))."""
+"""Where the socket is: the order in which qlctl and questlined look for it (README has the list)."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ import sqlite3
 from collections.abc import Mapping
 
 from questlined.core.classes import CLASSES, OUTCOMES
-from questlined.core.limits import Limits
 from questlined.core.retry import Settlement, Standing, settle
 from questlined.core.states import FINAL
 from questlined.core.verdicts import Verdict, judged
@@ -202,4 +201,3 @@ def _recover(
 FINISH = Operation("finish", _finish)
 EXPIRE = Operation("expire", _expire)
 RECOVER = Operation("recover", _recover)
-__all__ = ["EXPIRE", "FINISH", "RECOVER", "Limits"]

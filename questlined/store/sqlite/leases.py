@@ -187,5 +187,3 @@ EXTEND_OWN = Operation("extend_own", _own)
 SHIFT = Operation("shift_leases", _shift_leases)
 PROMOTE = Operation("promote", _promote_due)
 FORGET = Operation("forget_requests", forget)
-
-__all__ = ["CLAIM", "EXTEND_OWN", "FORGET", "HEARTBEAT", "PROMOTE", "SHIFT", "STARTED", "VERDICT", "held"]

@@ -4,9 +4,6 @@ SELECT count(*) FROM quests WHERE state = 'running' AND own = 1 AND role = :role
 -- own_running_project?
 SELECT count(*) FROM quests WHERE state = 'running' AND own = 1 AND project = :project;
 
--- own_running?
-SELECT count(*) FROM quests WHERE state = 'running' AND own = 1;
-
 -- role_gate!
 UPDATE buckets SET closed_daemon = (closed_daemon & ~1) | :full WHERE role = :role AND (closed_daemon & 1) <> :full;
 
