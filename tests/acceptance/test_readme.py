@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -38,16 +39,26 @@ def test_the_first_two_commands_install_and_run_the_main_job_and_the_tests() -> 
 
 
 def test_ci_runs_the_test_command_that_people_are_given(tmp_path: Path) -> None:
-    """.ci/run finds the block by its mark: in a copy where that is another command, it runs that one."""
+    """.ci/run finds the block by its mark: in a copy where that is another command, it runs that one.
+
+    Agents that cannot be installed are told of, and are demanded all the same.
+    """
     (tmp_path / ".ci").mkdir()
+    (tmp_path / "tests/agents").mkdir(parents=True)
+    (tmp_path / "tests/agents/install").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "tests/agents/install").chmod(0o755)
     (tmp_path / ".ci/run").write_bytes((REPOSITORY / ".ci/run").read_bytes())
     command = marked("tests")
-    (tmp_path / "README.md").write_text(README.replace(command, 'echo "this is it"; exit 9\n', 2))
+    (tmp_path / "README.md").write_text(
+        README.replace(command, 'echo "it runs with $QUESTLINE_TEST_AGENTS"; exit 9\n', 2)
+    )
     # As nobody's root: what is missing is named then, not installed.
     script = tmp_path / ".ci/run"
     script.write_text(script.read_text().replace("EUID == 0", "EUID < 0"))
-    done = subprocess.run(["bash", script], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (9, "this is it\n")
+    env = {**os.environ, "QUESTLINE_TEST_AGENTS": "/some/agents"}
+    done = subprocess.run(["bash", script], capture_output=True, text=True, check=False, env=env)
+    assert (done.returncode, done.stdout) == (9, "it runs with /some/agents\n")
+    assert "no agents in /some/agents" in done.stderr
 
 
 @pytest.fixture
