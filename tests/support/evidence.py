@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import sqlite3
+import time
 from pathlib import Path
 
 PATIENCE_S = 30
@@ -66,6 +67,13 @@ class Fifo:
             self._read += os.read(self._descriptor, 65536)
         line, _, self._read = self._read.partition(b"\n")
         return line.decode()
+
+    def during(self, seconds: float) -> None:
+        """Take all lines that come within so long; with 0 those that are there."""
+        until = time.monotonic() + seconds
+        while select.select([self._descriptor], [], [], max(until - time.monotonic(), 0))[0]:
+            self._read += os.read(self._descriptor, 65536)
+        self._read = self._read.rpartition(b"\n")[2]
 
     @property
     def empty(self) -> bool:

@@ -13,6 +13,7 @@ CONFIG = """
 scheduler.max_concurrent = 4
 scheduler.role_concurrency = {shy = 1, pair = 2}
 lanes.wide.slots = 2
+executors.where.command = ["sh", "-c", "{task}", "sh", "{project}"]
 """
 LIMITS = {"role": {"shy": 1, "pair": 2}}
 
@@ -124,3 +125,16 @@ def test_a_file_where_the_directory_was_is_a_directory_gone(stage: Scene) -> Non
     assert [gate["gate"] for gate in stage.call("Quests.Why", id=quest)["gates"]] == ["path"]
     stage.qlctl("cancel", quest)
     os.unlink(place)
+
+
+@pytest.mark.parametrize(
+    "name", ["-rf", 'it\'s "quoted"', "$(id) `id`", "100% {task} {}", "a;b|c&d", "ümläut \u202ertl"]
+)
+def test_a_directory_of_any_name_is_where_its_quests_run(stage: Scene, name: str) -> None:
+    """Nothing in it is expanded, neither in argv nor in what the quest is told."""
+    place = stage.folder / name
+    place.mkdir()
+    quest = stage.qlctl("add", "--print-id", "--", "where", 'printf %s "$1|$QUESTLINE_PROJECT|"; pwd', cwd=place)
+    shown = stage.ended(quest.stdout.strip())["quest"]
+    assert (shown["project"], shown["result"]) == (str(place), f"{place}|{place}|{place}\n")
+    assert [each["id"] for each in stage.json("list", cwd=place)] == [shown["id"]]

@@ -270,3 +270,26 @@ def test_the_daemons_own_attempt_cannot_be_released(peer: Peer, hold: Hold) -> N
     assert refused(peer, LEASES + "Release", attempt=f"{quest}/1").name == "io.questline.WrongState"
     hold.release()
     assert peer.ended(quest)["state"] == "done"
+
+
+def test_of_eight_claimers_in_one_instant_one_wins_a_lane(server: Daemon, peer: Peer) -> None:
+    """Four quests in each of two lanes: two at a time are claimed, one of each lane, each quest once."""
+    quests = {peer.add(external=True, lane=lane) for lane in ("one", "two") for _ in range(4)}
+    claimers = [Peer(server.socket, peer.directory) for _ in range(8)]
+    won: list[str] = []
+    try:
+        for _ in range(4):
+            for claimer in claimers:
+                claimer.send(frame(LEASES + "Claim", {"directory": peer.directory}))
+            replies = [claimer.reply() for claimer in claimers]
+            lost = [reply["error"] for reply in replies if "error" in reply]
+            assert lost == ["io.questline.NothingToClaim"] * 6
+            claimed = [reply["parameters"]["quest"] for reply in replies if "error" not in reply]
+            assert {quest["lane"] for quest in claimed} == {"one", "two"}
+            won += [quest["id"] for quest in claimed]
+            for quest in claimed:
+                peer.call(LEASES + "Done", attempt=f"{quest['id']}/1")
+    finally:
+        for claimer in claimers:
+            claimer.close()
+    assert (len(won), set(won)) == (8, quests)

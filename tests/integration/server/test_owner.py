@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from questlined.server import listener
 from tests.integration.server.peer import LEASES, MANAGER, QUESTS, Peer, Refused
 from tests.support.daemon import SHELL, Daemon
 
@@ -66,18 +67,33 @@ def test_others_add_and_follow_their_own_to_the_end(nobody: Peer) -> None:
 
 
 def test_others_steer_their_own(nobody: Peer) -> None:
-    """Cancel and retry."""
+    """Cancel and retry, edit and block."""
     quest = nobody.add(external=True)
     assert nobody.call(QUESTS + "Cancel", id=quest)["quest"]["state"] == "cancelled"
     assert nobody.call(QUESTS + "Retry", id=quest)["quest"]["state"] == "queued"
+    assert nobody.call(QUESTS + "Edit", id=quest, task="other")["quest"]["task"] == "other"
+    assert nobody.call(QUESTS + "Block", id=quest)["quest"]["state"] == "blocked"
 
 
-@pytest.mark.parametrize("method", ["Get", "Why", "Runs", "Events", "Wait", "Cancel", "Retry"])
+def test_others_are_told_of_what_happens_to_their_own_only(nobody: Peer, owner: Peer) -> None:
+    """In a project and in all; the number to go on from is the same for everybody."""
+    last = owner.call(QUESTS + "Watch", allProjects=True)["last"]
+    theirs, mine = owner.add(external=True), nobody.add(external=True)
+    again = owner.add(external=True)
+    for where in ({"directory": nobody.directory}, {"allProjects": True}):
+        seen, all_of_them = (peer.call(QUESTS + "Watch", after=last, **where) for peer in (nobody, owner))
+        assert [event["questId"] for event in seen["events"]] == [mine]
+        assert [event["questId"] for event in all_of_them["events"]] == [theirs, mine, again]
+        assert seen["last"] == all_of_them["last"]
+
+
+@pytest.mark.parametrize("method", ["Get", "Why", "Runs", "Events", "Wait", "Cancel", "Retry", "Edit", "Block"])
 def test_quests_of_anybody_else_are_not_there_for_them(nobody: Peer, owner: Peer, method: str) -> None:
     """The answer is that of a quest that never was, so that nothing is told."""
     quest = owner.add(external=True)
-    error = refused(nobody, QUESTS + method, id=quest)
-    never = refused(nobody, QUESTS + method, id="q-ffffffffffff")
+    more = {"priority": 1} if method == "Edit" else {}
+    error = refused(nobody, QUESTS + method, id=quest, **more)
+    never = refused(nobody, QUESTS + method, id="q-ffffffffffff", **more)
     assert error.name == never.name == "io.questline.NotFound"
     assert error.parameters["message"].replace(quest, "") == never.parameters["message"].replace("q-ffffffffffff", "")
     assert owner.quest(quest)["state"] == "queued"
@@ -121,6 +137,7 @@ def everything(owner: Peer) -> list[dict[str, Any]]:
         (PROJECTS + "Pause", {}),
         (PROJECTS + "Pause", {"all": True}),
         (PROJECTS + "Resume", {}),
+        (QUESTS + "Run", {}),
         (QUESTS + "Events", {}),
         (QUESTS + "Events", {"allProjects": True}),
     ],
@@ -169,3 +186,20 @@ def test_a_socket_of_the_usual_mode_lets_nobody_in() -> None:
             assert stat.S_IMODE(os.stat(daemon.socket).st_mode) == 0o600
             with pytest.raises(PermissionError):
                 connected_as(NOBODY, daemon)
+
+
+def test_the_socket_is_private_from_its_first_instant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before its mode is set, and whatever the umask is; a mode that lets others in comes last."""
+    path, seen, real = str(tmp_path / "s"), [], os.chmod
+
+    def chmod(name: str, mode: int) -> None:
+        seen.append(stat.S_IMODE(os.stat(name).st_mode))
+        real(name, mode)
+
+    monkeypatch.setattr(os, "chmod", chmod)
+    before = os.umask(0)
+    try:
+        with listener.bind(path, 0o666):
+            assert (seen, stat.S_IMODE(os.stat(path).st_mode)) == ([0o600], 0o666)
+    finally:
+        assert os.umask(before) == 0
