@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from qlctl.options import Arguments
 
+    Call = tuple[str, dict[str, object]]  # method and parameters
+
 PATIENCE_S = 30.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
 USUAL_FRAME_BYTES = 4 * 1024 * 1024  # the daemon's max_frame_bytes unless it was set otherwise
@@ -40,6 +42,7 @@ class Client:
     ) -> None:
         self.path = path
         self._pause, self._now = pause, now
+        self.on_loss: Callable[[], None] = _nothing  # called once for each loss, before the first try to connect again
         self._link: Link | None = None
         self._met = False
         self._lost_at: float | None = None
@@ -50,7 +53,7 @@ class Client:
         frame, losses = _frame(method, parameters, more=False), 0
         while True:
             try:
-                return self._read(method, self._send(frame), None)[0]
+                return self._read(method, self._send(frame))[0]
             except (ConnectionLost, NobodyThere) as lost:
                 losses += isinstance(lost, ConnectionLost)
                 if losses > 1 and len(frame) > USUAL_FRAME_BYTES:
@@ -62,25 +65,33 @@ class Client:
         return self.call(method, {**parameters, "requestId": os.urandom(16).hex()})
 
     def stream(
-        self, method: str, fresh: Callable[[], dict[str, object]], until: float | None = None
+        self, fresh: Callable[[], Call], until: float | None = None, grace_s: float = TIMEOUT_GRACE_S
     ) -> Iterator[dict[str, Any]]:
-        """The replies of a `more` call. After a lost connection it is made again, with what `fresh` gives then.
+        """The replies of a `more` call, which `fresh` names. After a lost connection it is asked what to call then.
 
         `until` is a moment of the monotonic clock; raises TimeoutError if it passes without the stream having ended.
+        The daemon has `grace_s` seconds longer, where it is to end the stream itself, and always for its first reply.
         """
-        more = True
+        more, answered = True, False
         try:
             while more:
                 try:
-                    link = self._send(_frame(method, fresh(), more=True))
+                    method, parameters = fresh()
+                    link = self._send(_frame(method, parameters, more=True))
                     while more:
-                        reply, more = self._read(method, link, until)
+                        reply, more = self._read(method, link, until, grace_s if answered else TIMEOUT_GRACE_S)
+                        answered = True
                         yield reply
                 except (ConnectionLost, NobodyThere) as lost:
                     self._bear(lost, until)
         finally:
             if more:
                 self.close()  # what is still under way on this connection would answer the next call
+
+    def hang_up(self) -> None:
+        """End the call under way as if the daemon had hung up; what came before is still read. For signal handlers."""
+        if self._link is not None:
+            self._link.hang_up()
 
     def close(self) -> None:
         """Hang up; the next call connects again."""
@@ -95,9 +106,13 @@ class Client:
         self._link.send(frame)
         return self._link
 
-    def _read(self, method: str, link: Link, until: float | None) -> tuple[dict[str, Any], bool]:
+    def _read(
+        self, method: str, link: Link, until: float | None = None, grace_s: float = 0.0
+    ) -> tuple[dict[str, Any], bool]:
         """One reply's parameters, and whether more will follow."""
-        left_s = None if until is None else max(until - self._now(), 0.0) + TIMEOUT_GRACE_S
+        left_s = None if until is None else max(until - self._now(), 0.0) + grace_s
+        if left_s == 0.0:
+            raise TimeoutError
         frame = link.receive(left_s)
         self._lost_at, self._next_pause_s = None, FIRST_PAUSE_S
         reply = _object(frame)
@@ -112,7 +127,9 @@ class Client:
         now = self._now()
         if not self._met:
             raise unreachable(self.path, f"no daemon answers on {self.path}")
-        self._lost_at = now if self._lost_at is None else self._lost_at
+        if self._lost_at is None:
+            self._lost_at = now
+            self.on_loss()
         if now - self._lost_at >= PATIENCE_S:
             raise unreachable(self.path, f"the daemon on {self.path} went away ({lost}) and did not come back")
         if until is not None and now >= until:
@@ -135,6 +152,10 @@ def connect(given: Arguments) -> Client:
     if explicit == "":
         raise InvalidInput("--socket: is empty", hint="give the socket's path", field="--socket")
     return Client(client_socket(explicit, dict(os.environ)))
+
+
+def _nothing() -> None:
+    pass
 
 
 def _frame(method: str, parameters: dict[str, object], *, more: bool) -> bytes:

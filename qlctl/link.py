@@ -70,6 +70,13 @@ class Link:
                 f"a reply of more than {MAX_REPLY_BYTES} bytes", hint="is that questlined's socket?"
             ) from None
 
+    def hang_up(self) -> None:
+        """Let a read or write under way, or the next, end as if the daemon had closed the connection."""
+        try:
+            self._socket.shutdown(_socket.SHUT_RDWR)
+        except OSError:
+            pass  # it is closed already, by either side
+
     def close(self) -> None:
         """Hang up. Harmless when done twice."""
         self._socket.close()

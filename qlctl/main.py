@@ -107,5 +107,18 @@ def explain(error: Exception) -> int:
     if isinstance(error, OSError):
         say(f"{error.filename}: {error.strerror}" if error.filename else f"cannot go on: {error.strerror or error}")
         return 1
-    sys.excepthook(type(error), error, error.__traceback__)
+    say(
+        f"cannot go on: {type(error).__name__}: {str(error)[:200]} ({_place(error)})",
+        "an answer that was not to be expected, or a fault of qlctl: are qlctl and questlined of one version?",
+    )
     return 70
+
+
+def _place(error: Exception) -> str:
+    """The file and line of ours in which it showed, for whoever is told of it."""
+    place, trace = "", error.__traceback__
+    while trace is not None:
+        _, ours, file = trace.tb_frame.f_code.co_filename.rpartition("/qlctl/")
+        place = f"qlctl/{file}:{trace.tb_lineno}" if ours else place
+        trace = trace.tb_next
+    return place

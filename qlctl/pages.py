@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from qlctl.options import Arguments
 
 USUAL = 30
+PAGE_MAX = 1000  # the daemon refuses more at a time
 
 
 def collect(
@@ -36,5 +37,5 @@ def collect(
 
 def _window(limit: int | None, cursor: str | None) -> dict[str, object]:
     """The parameters of a page, absent ones left out."""
-    window: dict[str, object] = {"limit": limit, "cursor": cursor}
+    window: dict[str, object] = {"limit": limit and min(limit, PAGE_MAX), "cursor": cursor}
     return {name: value for name, value in window.items() if value is not None}

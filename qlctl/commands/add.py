@@ -27,14 +27,30 @@ def run(given: Arguments) -> int:
         from qlctl.commands.bulk import run_bulk
 
         return run_bulk(given)
+    if given.flag("--follow"):
+        _check_follow(given)
     client = connect(given)
     reply = client.change("io.questline.Quests.Add", {**setting(given), **quest(given)})
     told = _announce(given, client, reply)
+    if given.flag("--follow"):
+        from qlctl.commands.follow import follow_added
+
+        return follow_added(client, given, told["id"])
     if not given.flag("--wait"):
         return 0
     from qlctl.commands.wait import finish
 
     return finish(client, given, told)
+
+
+def _check_follow(given: Arguments) -> None:
+    """Refuse what also decides on stdout."""
+    for other, hint in (
+        ("--wait", "--follow waits, too, and shows the output as it comes"),
+        ("--print-id", "--follow says the id on stderr; or add it with --print-id, and then qlctl follow ID"),
+    ):
+        if given.flag(other):
+            raise InvalidInput(f"{other} and --follow do not go together", hint=hint, field="--follow")
 
 
 def setting(given: Arguments) -> dict[str, object]:
@@ -107,14 +123,14 @@ def from_file(path: str, where: str) -> str:
 def _announce(given: Arguments, client: Client, reply: dict[str, Any]) -> dict[str, Any]:
     """Say what was added and to which queue; gives the quest with `deduped`.
 
-    With --wait stdout is for what comes in the end, so that this goes to stderr.
+    With --wait and --follow stdout is for what comes of the quest, so that this goes to stderr.
     """
     from qlctl.output import print_json, say, warn
 
     added: dict[str, Any] = {**reply["quest"], "deduped": reply["deduped"]}
     warn(reply.get("warnings") or [])
-    waiting = given.flag("--wait")
-    if given.flag("--json"):
+    waiting = given.flag("--wait") or given.flag("--follow")
+    if given.flag("--json") and not given.flag("--follow"):
         if not waiting:
             print_json(added)
     elif given.flag("--print-id"):
@@ -157,6 +173,7 @@ COMMANDS = {
             Option("--external", "", "leave it to a worker outside the daemon"),
             Option("--from-file", "FILE", "add many: one JSON object a line, `-` for standard input"),
             Option("--wait", "", "wait for its end and print the result"),
+            Option("--follow", "", "follow its output to its end, as `qlctl follow` does"),
             Option("--print-id", "", "print the id and nothing else"),
         ),
         about="Add a quest to the queue. TASK `-` is standard input; without a ROLE it is `default`.",

@@ -47,7 +47,8 @@ def run_bulk(given: Arguments) -> int:
     """Add every quest of the file, in as few transactions as the limits allow, and say which ids they got."""
     strays = [*sorted(set(given.options) - GOES_WITH), *given.words]
     if strays:
-        raise InvalidInput(f"{strays[0]!r} does not go with --from-file", hint="the lines say it all", field=strays[0])
+        hint = "add them, and then qlctl follow ID" if strays[0] == "--follow" else "the lines say it all"
+        raise InvalidInput(f"{strays[0]!r} does not go with --from-file", hint=hint, field=strays[0])
     where = setting(given)
     lines = list(read(given.text("--from-file") or ""))
     client = connect(given)

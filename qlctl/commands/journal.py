@@ -10,10 +10,16 @@ from qlctl.place import place
 from qlctl.render.quest import event_cells, run_cells
 from qlctl.render.table import show
 from qlctl.values import now_ms
+from questlined.wire.errors import InvalidInput
 
 
 def run_events(given: Arguments) -> int:
-    """Print state changes, newest first."""
+    """Print state changes, newest first; with --follow what happens from now on, or after a known one."""
+    _check_follow(given)
+    if given.flag("--follow"):
+        from qlctl.commands.watch import watch
+
+        return watch(given)
     if given.words:
         wanted: dict[str, object] = {"id": given.words[0]}
     else:
@@ -27,6 +33,16 @@ def run_events(given: Arguments) -> int:
     if following:
         say(f"there are more: --cursor {following}")
     return 0
+
+
+def _check_follow(given: Arguments) -> None:
+    """Refuse what pages with what follows. Raises InvalidInput."""
+    strays = ("--limit", "--cursor") if given.flag("--follow") else ("--after",)
+    for stray in strays:
+        if given.flag(stray):
+            going = "does not go with" if given.flag("--follow") else "goes with"
+            hint = "--after SEQ is where --follow begins; --cursor SEQ where a list goes on"
+            raise InvalidInput(f"{stray} {going} --follow", hint=hint, field=stray)
 
 
 def run_runs(given: Arguments) -> int:
@@ -54,8 +70,11 @@ COMMANDS = {
             Option("--all-projects", "", "events of all projects"),
             Option("--limit", "N", "at most N (default 30)"),
             Option("--cursor", "SEQ", "go on after this event"),
+            Option("--follow", "", "show what happens from now on, oldest first, until Ctrl-C"),
+            Option("--after", "SEQ", "with --follow: what happened after this event, too"),
         ),
-        about="Show state changes of a quest, or without ID of this project, newest first.",
+        about="Show state changes of a quest, or without ID of this project, newest first. With --follow and --json,"
+        " a line of JSON for each.",
     ),
     "runs": Command(
         run_runs,

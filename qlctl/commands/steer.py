@@ -1,13 +1,14 @@
-"""cancel and retry: change the course of quests, one call each."""
+"""cancel, retry and block: change the course of quests, one call each."""
 
 from __future__ import annotations
 
 from qlctl.client import connect
 from qlctl.options import Arguments, Command, Option
 from qlctl.output import print_json, say
-from qlctl.render.quest import attempts
+from qlctl.render.quest import attempts, ending
 from qlctl.render.text import clean
-from questlined.wire.errors import DaemonUnreachable, QuestlineError
+from qlctl.values import names
+from questlined.wire.errors import DaemonUnreachable, InvalidInput, QuestlineError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,8 +19,7 @@ def run(given: Arguments) -> int:
     """Call the verb's method for every id; an id that is refused does not keep the others from being tried."""
     client = connect(given)
     method = f"io.questline.Quests.{given.verb.capitalize()}"
-    reason = given.text("--reason")
-    more: dict[str, object] = {} if reason is None else {"reason": reason}
+    more = _more(given)
     quests: list[dict[str, Any]] = []
     status = 0
     for name in given.words:
@@ -34,10 +34,20 @@ def run(given: Arguments) -> int:
     return status
 
 
+def _more(given: Arguments) -> dict[str, object]:
+    """The parameters besides the id."""
+    more: dict[str, object] = {"reason": given.text("--reason"), "question": given.text("--ask")}
+    if given.flag("--choices"):
+        if not given.flag("--ask"):
+            raise InvalidInput("--choices without --ask", hint="--ask QUESTION --choices A,B", field="--choices")
+        more["choices"] = names("--choices", given.many("--choices"))
+    return {key: value for key, value in more.items() if value is not None}
+
+
 def _tell(given: Arguments, quests: list[dict[str, Any]]) -> None:
     if not given.flag("--json"):
         for quest in quests:
-            print(clean(f"{quest['id']} {_outcome(given.verb, quest)}"))
+            print(_outcome(given.verb, quest))
     elif len(given.words) > 1:
         print_json(quests)
     elif quests:
@@ -45,10 +55,13 @@ def _tell(given: Arguments, quests: list[dict[str, Any]]) -> None:
 
 
 def _outcome(verb: str, quest: dict[str, Any]) -> str:
-    """What became of the quest, in a few words."""
+    """What became of the quest, in a few words on a cleaned line."""
+    state, runs = quest["state"], quest["state"] == "running"
+    if verb == "block":
+        return clean(f"{quest['id']} runs, and is blocked when its process ends") if runs else ending(quest)
     if verb == "cancel":
-        return "is being stopped" if quest["state"] == "running" else str(quest["state"])
-    return f"{quest['state']} again, attempts so far: {attempts(quest)}"
+        return clean(f"{quest['id']} {'is being stopped' if runs else state}")
+    return clean(f"{quest['id']} {state} again, attempts so far: {attempts(quest)}")
 
 
 COMMANDS = {
@@ -68,5 +81,18 @@ COMMANDS = {
         most=None,
         about="Queue failed, cancelled, interrupted or blocked quests again, with one more attempt."
         " What failed only through them comes back, too.",
+    ),
+    "block": Command(
+        run,
+        "ID...",
+        least=1,
+        most=None,
+        options=(
+            Option("--reason", "TEXT", "why, shown by show, wait and why", also=("--summary",)),
+            Option("--ask", "QUESTION", "what a person has to answer"),
+            Option("--choices", "A,B", "the answers to choose from", many=True),
+        ),
+        about="Keep quests out of the queue until `qlctl retry`: at once if they wait, else when their process has"
+        " ended. What depends on them waits.",
     ),
 }

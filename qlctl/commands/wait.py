@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from qlctl.client import Client
+    from qlctl.client import Call, Client
 
 TIMED_OUT = 124
 METHOD = "io.questline.Quests.Wait"
@@ -66,14 +66,14 @@ def until_ended(client: Client, name: str, until: float | None) -> dict[str, Any
     """
     answer: dict[str, Any] = {"quest": {"id": name}, "timedOut": True}
 
-    def fresh() -> dict[str, object]:
+    def fresh() -> Call:
         if until is None:
-            return {"id": name}
-        return {"id": name, "timeoutMs": max(0, int((until - time.monotonic()) * 1000))}
+            return METHOD, {"id": name}
+        return METHOD, {"id": name, "timeoutMs": max(0, int((until - time.monotonic()) * 1000))}
 
     while answer["timedOut"]:
         try:
-            for reply in client.stream(METHOD, fresh, until):
+            for reply in client.stream(fresh, until):
                 answer = reply
         except TimeoutError:
             return {**answer, "timedOut": True}

@@ -15,6 +15,15 @@ def span(ms: int) -> str:
     return "0s"
 
 
+def exactly(ms: int) -> str:
+    """A span to the millisecond, as it can be typed: `1h 30min`, `500ms`."""
+    parts = []
+    for size, unit in (*STEPS, (1, "ms")):
+        count, ms = divmod(ms, size)
+        parts += [f"{count}{unit}"] if count else []
+    return " ".join(parts) or "0s"
+
+
 def local(at_ms: int) -> str:
     """A moment in the local zone, to the second; as it came if the calendar cannot hold it."""
     try:

@@ -13,11 +13,15 @@ if TYPE_CHECKING:
 
 def attempts(quest: dict[str, Any], *, short: bool = False) -> str:
     """Charged attempts of those allowed: `1 of 3`, `4, no limit`; short `1/3`, `4`. The wire's 0 is no limit."""
-    charged = quest["attempts"] - quest["refunds"]
-    if quest["maxAttempts"] == 0:
+    charged, allowed = quest["attempts"] - quest["refunds"], attempts_allowed(quest)
+    if allowed is None:
         return str(charged) if short else f"{charged}, no limit"
-    allowed = quest["maxAttempts"] - quest["refunds"]
     return f"{charged}/{allowed}" if short else f"{charged} of {allowed}"
+
+
+def attempts_allowed(quest: dict[str, Any]) -> int | None:
+    """How many attempts are allowed, as people count them: without those that were not charged. None is no limit."""
+    return quest["maxAttempts"] - quest["refunds"] if quest["maxAttempts"] else None
 
 
 def ending(quest: dict[str, Any]) -> str:
@@ -29,7 +33,7 @@ def ending(quest: dict[str, Any]) -> str:
         return clean(f"{told}: {asked}" + (f" [{choices}]" if choices else ""))
     if quest["state"] in ("failed", "cancelled"):
         why = quest.get("error") or quest.get("reason")
-        return clean(f"{told}: {first_line(why)}" if why else told)
+        return clean(f"{told}: {first_line(why)}" if why and why != quest["state"] else told)
     if quest["state"] == "running" and quest.get("cancelRequestedAt"):
         return clean(f"{told} and is being stopped")
     return clean(told)

@@ -29,3 +29,11 @@ def desk(shared: Daemon, tmp_path: Path) -> Iterator[Desk]:
     made = Desk(shared, tmp_path / "project")
     yield made
     made.close()
+
+
+@pytest.fixture
+def lone(daemon: Daemon) -> Iterator[Desk]:
+    """qlctl with a daemon of its own, which a test may kill."""
+    made = Desk(daemon, daemon.project)
+    yield made
+    made.close()

@@ -6,11 +6,13 @@ import json
 import os
 import select
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 from tests.integration.server.peer import QUESTS, Peer
-from tests.support.daemon import UP_S, Daemon
+from tests.support.daemon import REPOSITORY, UP_S, Daemon
+from tests.support.typed import Typed
 
 OPEN_STATES = ["queued", "running", "interrupted", "blocked"]
 
@@ -58,6 +60,7 @@ class Desk:
         self.daemon, self.folder = daemon, folder
         folder.mkdir(parents=True, exist_ok=True)
         self._holds: list[Hold] = []
+        self._typed: list[Typed] = []
 
     @property
     def key(self) -> str:
@@ -67,6 +70,13 @@ class Desk:
     def run(self, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
         """qlctl, whatever its exit status."""
         return self.daemon.qlctl(*arguments, check=False, cwd=self.folder, **options)
+
+    def start(self, *arguments: str, **options: Any) -> Typed:
+        """qlctl, while the test goes on."""
+        command = [sys.executable, "-m", "qlctl", *arguments]
+        environ = self.daemon.environ(PYTHONPATH=str(REPOSITORY))
+        self._typed.append(Typed(command, environ, self.folder, **options))
+        return self._typed[-1]
 
     def ok(self, *arguments: str, **options: Any) -> str:
         """qlctl, which must succeed; its stdout."""
@@ -118,6 +128,8 @@ class Desk:
 
     def close(self) -> None:
         """Cancel what is not over, and wait for its end."""
+        for typed in self._typed:
+            typed.close()
         with self.peer() as peer:
             for quest in peer.call(QUESTS + "List", directory=self.key, states=OPEN_STATES, limit=100)["quests"]:
                 peer.raw(QUESTS + "Cancel", {"id": quest["id"]})  # it may have ended by now

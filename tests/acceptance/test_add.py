@@ -121,6 +121,23 @@ def test_wait_ends_with_1_for_a_quest_that_failed(desk: Desk) -> None:
     assert (done.returncode, quest["state"], quest["deduped"]) == (1, "failed", False)
 
 
+def test_follow_shows_the_output_as_it_comes(desk: Desk) -> None:
+    """What was added is said on stderr; the status is that of follow."""
+    hold = desk.hold()
+    adding = desk.start("add", "--follow", f"echo out; {hold.task}; echo err >&2; exit 3")
+    adding.says("out\n")
+    (quest,) = desk.json("list")
+    hold.release("more\n")
+    status, out, err = adding.end()
+    assert (status, out) == (1, "out\nmore\n")
+    added, *rest = err.splitlines()
+    assert added == f"qlctl: {quest['id']} queued in {desk.key} (questlined on {desk.daemon.socket})"
+    assert rest == ["err", f"qlctl: {quest['id']} is failed: exit code 3"]
+    lines = desk.ok("add", "--follow", "--json", "echo out").splitlines()
+    assert [json.loads(line)["kind"] for line in lines] == ["state", "output", "end"]
+    desk.refused("add", "--follow", "--wait", "true", says=("--wait and --follow",))
+
+
 def test_a_dependent_runs_after_what_it_depends_on(desk: Desk) -> None:
     """By id and by prefix; a failed one fails it."""
     hold = desk.hold()

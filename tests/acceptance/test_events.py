@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import signal
 from pathlib import Path
+
+import pytest
 
 from tests.acceptance.desk import Desk
 
@@ -54,3 +58,55 @@ def test_pages(desk: Desk) -> None:
     cursor = first.stderr.split("--cursor ")[1].strip()
     assert [event["questId"] for event in desk.json("events", "--cursor", cursor)] == quests[30:]
     assert [event["questId"] for event in desk.json("events", "--limit", "4")] == quests[:4]
+
+
+def test_follow_shows_what_happens(desk: Desk) -> None:
+    """A line each, of this project, until a signal."""
+    first = desk.add("true", "--external")
+    following = desk.start("events", "--follow", "--after", "0")
+    following.says("enqueued")
+    desk.ok("cancel", first)
+    following.says("cancelled")
+    following.interrupt()
+    status, out, err = following.end()
+    lines = [line.split() for line in out.splitlines()]
+    assert (status, err) == (130, "")
+    assert [cells[:1] + cells[3:5] for cells in lines] == [
+        ["SEQ", "EVENT", "DATA"],
+        [lines[1][0], first, "enqueued"],
+        [lines[2][0], first, "cancelled"],
+    ]
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_follow_goes_on_after_a_restart_and_misses_nothing(lone: Desk, how: str) -> None:
+    """Nor does anything come twice."""
+    following = lone.start("events", "--follow", "--json", "--after", "0")
+    first = lone.add("true", "--external")
+    following.says("enqueued")
+    getattr(lone.daemon, how)()
+    lone.daemon.start()
+    lone.ok("cancel", first)
+    following.says("cancelled")
+    following.interrupt()
+    status, out, err = following.end()
+    events = [json.loads(line) for line in out.splitlines()]
+    assert (status, err.count("is lost")) == (130, 1)
+    assert [(event["questId"], event["event"]) for event in events] == [(first, "enqueued"), (first, "cancelled")]
+
+
+def test_follow_of_one_quest(desk: Desk) -> None:
+    """The others' events are left out."""
+    first, second = desk.add("true", "--external"), desk.add("true", "--external")
+    following = desk.start("events", second, "--follow", "--after", "0", "--json")
+    desk.ok("cancel", first, second)
+    following.says("cancelled")
+    following.interrupt(signal.SIGTERM)
+    status, out, _ = following.end()
+    assert (status, {json.loads(line)["questId"] for line in out.splitlines()}) == (143, {second})
+
+
+def test_follow_after_what_has_not_happened_is_refused(desk: Desk) -> None:
+    """And what pages does not go with it."""
+    desk.refused("events", "--follow", "--after", "999999999", says=("after",))
+    desk.refused("events", "--follow", "--limit", "3", says=("--limit",))

@@ -63,6 +63,38 @@ def waited(quest: dict[str, Any], timed_out: bool = False) -> bytes:
     return frame({"quest": quest, "timedOut": timed_out})
 
 
+def out(number: int, text: str, *, attempt: int = 1, stream: str = "stdout") -> dict[str, Any]:
+    """A record of output."""
+    data = {"stream": stream, "offset": 0, "text": text}
+    return {"id": f"{attempt}.{number}", "attempt": attempt, "number": number, "at": 0, "kind": "output", "data": data}
+
+
+def begun(attempt: int = 1) -> dict[str, Any]:
+    """The first record of an attempt."""
+    place = {"id": f"{attempt}.1", "attempt": attempt, "number": 1, "at": 0}
+    return {**place, "kind": "state", "data": {"state": "running"}}
+
+
+def over(number: int, outcome: str = "done", error: str | None = None, *, attempt: int = 1) -> dict[str, Any]:
+    """The last record of an attempt."""
+    data = {"outcome": outcome, "class": None, "exitCode": None, "exitSignal": None, "error": error}
+    return {"id": f"{attempt}.{number}", "attempt": attempt, "number": number, "at": 0, "kind": "end", "data": data}
+
+
+def instead(kind: str, attempt: int = 1, **data: object) -> dict[str, Any]:
+    """An entry that is no stored record: a gap, or the text that stands in for records."""
+    return {"attempt": attempt, "at": 0, "kind": kind, "data": data}
+
+
+def followed(
+    *records: dict[str, Any], state: str = "running", quest: dict[str, Any] | None = None, continues: bool = True
+) -> bytes:
+    """A reply of Follow; with the quest it is the last one."""
+    if quest is None:
+        return frame({"records": list(records), "state": state}, **({"continues": True} if continues else {}))
+    return frame({"records": list(records), "state": quest["state"], "quest": quest})
+
+
 class Clock:
     """A monotonic clock that moves by the pauses made on it."""
 
@@ -99,24 +131,31 @@ class Scripted:
         return [{key: val for key, val in req["parameters"].items() if key != "requestId"} for req in self.requests]
 
     def stop(self) -> None:
-        """End the thread; open connections are closed by their clients before."""
+        """End the threads; open connections are closed by their clients before."""
         self._listener.shutdown(socket.SHUT_RDWR)
         self._thread.join()
         self._listener.close()
 
     def _serve(self) -> None:
-        """One connection after the other, as the clients under test make them."""
+        """Each connection in a thread of its own, as a client may have two."""
+        sessions: list[threading.Thread] = []
         while True:
             try:
                 connection, _ = self._listener.accept()
             except OSError:
-                return
+                break
             self.connections += 1
-            with connection:
-                try:
-                    self._session(connection)
-                except (Hangup, OSError):
-                    continue
+            sessions.append(threading.Thread(target=self._keep, args=(connection,)))
+            sessions[-1].start()
+        for session in sessions:
+            session.join()
+
+    def _keep(self, connection: socket.socket) -> None:
+        with connection:
+            try:
+                self._session(connection)
+            except (Hangup, OSError):
+                pass
 
     def _session(self, connection: socket.socket) -> None:
         held = b""

@@ -18,6 +18,11 @@ from tests.unit.qlctl.scripted import Answer, Clock, Hangup, Scripted, error, fr
 Serve = Callable[[Answer], Scripted]
 
 
+def plain() -> tuple[str, dict[str, object]]:
+    """A call without parameters."""
+    return "a.B.C", {}
+
+
 def test_reply_cut_anywhere_is_put_together(serve: Serve, client: Client) -> None:
     """A reply may come byte by byte, and a multibyte character in two pieces."""
 
@@ -223,7 +228,7 @@ def test_stream_gives_every_reply(serve: Serve, client: Client) -> None:
         yield frame({"n": 3})
 
     service = serve(answer)
-    assert [reply["n"] for reply in client.stream("a.B.C", dict)] == [1, 2, 3]
+    assert [reply["n"] for reply in client.stream(plain)] == [1, 2, 3]
     assert client.call("a.B.C", {}) == {"n": 3}
     assert service.connections == 1
 
@@ -239,7 +244,7 @@ def test_stream_goes_on_after_a_lost_connection_with_fresh_parameters(serve: Ser
         yield frame({"n": 2})
 
     service = serve(answer)
-    assert [reply["n"] for reply in client.stream("a.B.C", lambda: {"from": next(cursors)})] == [1, 2]
+    assert [reply["n"] for reply in client.stream(lambda: ("a.B.C", {"from": next(cursors)}))] == [1, 2]
     assert service.connections == 2
 
 
@@ -253,7 +258,7 @@ def test_stream_left_early_does_not_answer_the_next_call(serve: Serve, client: C
             yield frame({"mine": True})
 
     serve(answer)
-    stream = client.stream("a.B.C", dict)
+    stream = client.stream(plain)
     assert next(iter(stream)) == {"n": 1}
     stream.close()  # type: ignore[attr-defined]
     assert client.call("a.B.C", {}) == {"mine": True}
@@ -269,7 +274,7 @@ def test_stream_with_a_deadline_gives_up_on_a_daemon_that_is_away(serve: Serve, 
 
     serve(answer)
     with pytest.raises(TimeoutError):
-        list(client.stream("a.B.C", dict, clock.at + 3))
+        list(client.stream(plain, clock.at + 3))
     assert clock.at < 1000 + 3 + 2.1
 
 

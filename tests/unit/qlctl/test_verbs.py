@@ -38,6 +38,15 @@ def test_list_follows_pages_up_to_its_limit(serve: Serve, capsys: pytest.Capture
     assert (second["cursor"], second["limit"]) == ("q-1", 3)
 
 
+def test_a_limit_above_a_pages_is_asked_for_in_pages(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
+    """The daemon gives 1,000 at a time and refuses to be asked for more."""
+    pages = [{"quests": [QUEST] * 1000, "next": "q-1"}, {"quests": [QUEST] * 1000, "next": "q-2"}]
+    service = serve(always(*map(frame, pages), frame({"quests": [QUEST] * 500, "next": "q-3"})))
+    assert main(["list", "--limit", "2500", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 2500
+    assert [asked["limit"] for asked in service.parameters()] == [1000, 1000, 500]
+
+
 def test_list_prints_a_table(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
     service = serve(always(frame({"quests": [QUEST], "next": "q-1a2b3c4d5e6f"})))
     assert main(["stat", "--all-projects", "--limit", "1"]) == 0
@@ -202,3 +211,21 @@ def test_exit_status_is_the_error_classes(
     assert main(["show", "q-1", "--json"]) == status
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", "qlctl: told so\n  do this\n")
+
+
+@pytest.mark.parametrize("verb", ["show", "why", "cancel", "runs", "health"])
+@pytest.mark.parametrize(
+    "reply", [{}, {"quest": 5}, {"quest": {"id": "q-1"}, "gates": [{}]}, {"ok": True, "runs": [1]}]
+)
+def test_an_answer_of_another_shape_is_told_in_a_line(
+    serve: Serve, capsys: pytest.CaptureFixture[str], verb: str, reply: dict[str, Any]
+) -> None:
+    """With what is wrong and where it showed; a traceback is for nobody who types a command."""
+    serve(always(frame(reply)))
+    assert main([verb, *(["q-1"] if verb != "health" else [])]) == 70
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err
+    first, second = captured.err.splitlines()
+    assert first.startswith("qlctl: cannot go on: ")
+    assert "(qlctl/" in first
+    assert "of one version" in second

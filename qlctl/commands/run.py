@@ -1,0 +1,160 @@
+"""run: one attempt in the foreground. It ends with the terminal it was started from, unless the daemon goes first."""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]
+import os
+import sys
+
+from qlctl.client import Client, connect
+from qlctl.options import Arguments, Command
+from qlctl.place import place
+from qlctl.records import Records, to_end
+from qlctl.render.quest import ending
+from qlctl.render.record import ended
+from qlctl.render.text import clean
+from questlined.wire.errors import QuestlineError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from qlctl.client import Call
+
+METHOD = "io.questline.Quests.Run"
+
+
+def run(given: Arguments) -> int:
+    """Run the quest, or the project's next one, and show its output."""
+    wanted: dict[str, object] = {"id": given.words[0]} if given.words else place(given)
+    return Foreground(connect(given), wanted, as_json=given.flag("--json")).run()
+
+
+class Foreground:
+    """An attempt that lives as long as its connection: the daemon interrupts it when that is closed.
+
+    Signals are counted: the first one hangs up and the attempt's end is awaited on another connection, the second
+    one cancels the quest, the third one leaves. Their handler raises nothing before that, as what is shown
+    and what was noted as shown must not part.
+    """
+
+    def __init__(self, client: Client, wanted: dict[str, object], *, as_json: bool) -> None:
+        self._client = client
+        # Repeated while it has not been answered: the same requestId is the same attempt.
+        self._wanted = {**wanted, "requestId": os.urandom(16).hex()}
+        self._records = Records("", as_json=as_json)
+        self._signals = 0
+        self._status = 0  # of an end by signals
+        self._in_background = False
+
+    def run(self) -> int:
+        """Run to the end of the attempt; after a loss of the daemon to that of the quest. The exit status."""
+        self._client.on_loss = self._lost
+        before = {number: _signal.getsignal(number) for number in (_signal.SIGINT, _signal.SIGTERM)}
+        try:
+            for number, handler in before.items():
+                if handler != _signal.SIG_IGN:
+                    _signal.signal(number, self._signalled)
+            return self._told(self._attempt())
+        finally:
+            self._client.close()
+            for number, handler in before.items():
+                _signal.signal(number, handler)
+
+    def _attempt(self) -> dict[str, Any]:
+        """Show the attempt; the quest at its end."""
+        for reply in self._client.stream(self._call):
+            if reply.get("run") is not None and not self._records.name:
+                self._begun(reply["run"])
+            self._records.take(reply)
+            if reply.get("quest") is not None:
+                return dict(reply["quest"])
+            if self._in_background and reply["state"] == "blocked":
+                break
+        return to_end(self._client, self._records)
+
+    def _call(self) -> Call:
+        """What to call now: Run until it was answered, then what gives the records that were not shown."""
+        if self._records.name:
+            return self._records.call()
+        return METHOD, self._wanted
+
+    def _begun(self, run: dict[str, Any]) -> None:
+        self._records.name, self._records.attempt = run["quest"], run["attempt"]
+        self._records.say(f"{run['quest']} runs (attempt {run['attempt']}, run #{run['number']})")
+
+    def _lost(self) -> None:
+        """The connection is gone: by a signal, or with the daemon, which runs interrupted quests again by itself."""
+        if self._signals or self._in_background:
+            return
+        if not self._records.name:
+            self._records.say("the connection to the daemon is lost; going on when it is back")
+            return
+        self._in_background, self._records.attempt = True, None
+        self._records.say(
+            f"the connection to the daemon is lost; {self._records.name} now runs in the background",
+            "its output follows here when the daemon is back; Ctrl-C leaves it alone",
+        )
+
+    def _told(self, quest: dict[str, Any]) -> int:
+        """Say how it ended, where it is not done; the exit status."""
+        if self._signals:
+            self._records.say(_left(self._records, quest))
+            return self._status
+        if self._in_background or quest["state"] in ("done", "failed", "cancelled", "blocked"):
+            self._records.attempt = None  # the end of the attempt is that of the quest
+            return self._records.status(quest)
+        self._records.say(_left(self._records, quest))
+        return 1
+
+    def _signalled(self, number: int, _frame: object) -> None:
+        self._signals += 1
+        self._status = self._status or 128 + number
+        if self._in_background or self._signals > 2 or not self._records.name:
+            raise SystemExit(self._status)  # what may have begun unseen is interrupted with the connection
+        if self._signals == 1:
+            _note("interrupting; Ctrl-C again cancels it")
+            self._client.hang_up()
+        else:
+            _note("cancelling; Ctrl-C again leaves at once")
+            self._cancel()
+
+    def _cancel(self) -> None:
+        """Cancel on a connection of its own: the other may be in the middle of a reply that stdout does not take."""
+        try:
+            Client(self._client.path).change("io.questline.Quests.Cancel", {"id": self._records.name})
+        except QuestlineError as error:
+            _note(clean(error.message))
+
+
+def _left(records: Records, quest: dict[str, Any]) -> str:
+    """How the attempt ended, and what becomes of its quest."""
+    if quest["state"] not in ("queued", "interrupted", "running"):
+        return ending(quest)
+    how = ended(records.end) if records.end is not None else f"attempt {records.attempt} has ended"
+    if quest["state"] == "running":
+        return f"{how}; {quest['id']} runs again, in the background"
+    return f"{how}; {quest['id']} is {quest['state']} and will run again"
+
+
+def _note(message: str) -> None:
+    """A message out of a signal handler: past the buffer, which may be in use, and below the terminal's `^C`."""
+    if sys.stderr is None:
+        return
+    try:
+        os.write(sys.stderr.fileno(), b"\n" * sys.stderr.isatty() + f"qlctl: {message}\n".encode())
+    except (OSError, ValueError):
+        pass  # nobody can read it
+
+
+COMMANDS = {
+    "run": Command(
+        run,
+        "[ID]",
+        most=1,
+        about="Run a quest now, in the foreground, and show its output: that of ID, or the next one of this project,"
+        " past priority, pause and the limits on how many run, not past dependencies and lanes. Ctrl-C interrupts"
+        " it, so that it runs again later; a second one cancels it, a third one leaves at once. The exit status is 0"
+        " if it is done, 3 if no quest can be run. With --json, a line of JSON for each record.",
+    )
+}
