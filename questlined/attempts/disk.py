@@ -18,21 +18,26 @@ class Disk:
     """A few threads on one queue. asyncio.to_thread does the same at three times the price, and an attempt pays it
     twice: that was a fifth of all that the loop did for one."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int = THREADS) -> None:
+        self._threads = threads
         self._loop = asyncio.get_running_loop()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        for number in range(THREADS):
+        for number in range(threads):
             threading.Thread(target=self._run, name=f"disk-{number}", daemon=True).start()
 
     async def do(self, work: Callable[[], T]) -> T:
         """What `work` gives, called on one of the threads. Raises what it raises."""
+        return await self.begin(work)
+
+    def begin(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        """The same, as a future that may be given up."""
         future: asyncio.Future[T] = self._loop.create_future()
         self._jobs.put((work, future))
-        return await future
+        return future
 
     def close(self) -> None:
         """Let the threads end when they have done what was asked."""
-        for _ in range(THREADS):
+        for _ in range(self._threads):
             self._jobs.put(None)
 
     def _run(self) -> None:

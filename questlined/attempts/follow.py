@@ -8,9 +8,11 @@ import os
 from typing import Protocol
 
 from questlined.attempts.output import STREAMS, Files
+from questlined.attempts.records import Recorder
 from questlined.attempts.runtime import Runtime
 from questlined.config.shape import Executor
 from questlined.procs import pump
+from questlined.store.protocol import Claimed, Sealed
 
 log = logging.getLogger(__name__)
 LOOK_S = 1.0
@@ -25,8 +27,8 @@ class Stop(Protocol):
 class Follow:
     """One attempt's output and clocks. Everything runs on the loop's thread."""
 
-    def __init__(self, runtime: Runtime, executor: Executor, stop: Stop) -> None:
-        self._runtime, self._executor, self._stop = runtime, executor, stop
+    def __init__(self, runtime: Runtime, claimed: Claimed, executor: Executor, stop: Stop) -> None:
+        self._runtime, self._claimed, self._executor, self._stop = runtime, claimed, executor, stop
         self._loop = asyncio.get_running_loop()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._sizes = dict.fromkeys(STREAMS, 0)
@@ -35,9 +37,11 @@ class Follow:
         self._files: Files | None = None
         self._watched: list[str] = []
         self._ended = asyncio.Event()
+        self._recorder: Recorder | None = None
         self._last_output_s: float | None = None
         self.last_output_at: int | None = None
         self.failed: OSError | None = None
+        self.records: tuple[Sealed, ...] = ()  # the index, if the attempt has one
 
     def ends(self, files: Files) -> tuple[int, int]:
         """The child's stdout and stderr: the files, or pipes into them. Raises OSError."""
@@ -66,6 +70,7 @@ class Follow:
         """Start the clocks, and follow what is written."""
         executor, files = self._executor, self._files
         assert files is not None
+        self._recorder = self._runtime.records.open(self._claimed, files)
         self._arm("timeout", timeout_ms or executor.timeout_ms)
         self._arm("start_timeout", executor.first_output_timeout_ms)
         self._arm("idle", executor.idle_timeout_ms)
@@ -111,6 +116,8 @@ class Follow:
             await self._ended.wait()
         for path in self._watched:
             self._runtime.watch.remove(path)
+        if self._recorder is not None:
+            self.records = await self._recorder.end()
         self._files = None
 
     def _arm(self, reason: str, delay_ms: int | None) -> None:
@@ -160,6 +167,8 @@ class Follow:
 
     def _seen(self, name: str, total: int) -> None:
         self._sizes[name] = total
+        if self._recorder is not None:
+            self._recorder.grew()
         self._last_output_s = self._loop.time()
         self.last_output_at = self._runtime.clock.wall_ms()
         first = self._timers.pop("start_timeout", None)

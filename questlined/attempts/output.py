@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import logging
 import os
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from questlined.store.protocol import Sealed
 
 log = logging.getLogger(__name__)
 STREAMS = ("stdout", "stderr")
+RECORDS = "records"  # the attempt's index, see questlined.attempts.index
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,8 @@ def create(directory: Path, *, prompt: str | None, stdin_prompt: bool, append: b
     `append`: for a child that writes itself, so that no write of several processes is lost; splice takes no such file.
     Raises OSError, with nothing left open."""
     _make(directory.parent)
-    _make(directory)
+    if not _make(directory):
+        (directory / RECORDS).unlink(missing_ok=True)  # of another life of this attempt: the database is a backup
     opened: list[int] = []
     try:
         if prompt is not None:
@@ -60,13 +63,15 @@ def create(directory: Path, *, prompt: str | None, stdin_prompt: bool, append: b
     return Files(directory, *opened)
 
 
-def _make(directory: Path) -> None:
+def _make(directory: Path) -> bool:
+    """Whether it was not there before."""
     try:
         os.mkdir(directory, 0o700)
     except FileExistsError:
-        pass
+        return False
     except FileNotFoundError:  # what is above it was removed
         os.makedirs(directory, 0o700)
+    return True
 
 
 def _write(path: Path, text: str) -> None:
@@ -125,14 +130,22 @@ def readable(data: bytes) -> str:
     return data.decode("utf-8", "replace").replace("\0", "\ufffd")
 
 
+def unfinished(data: bytes) -> int:
+    """How many bytes at the end are the beginning of a character whose rest is not there: 0 to 3. What can become no
+    character is none."""
+    for back in range(1, min(3, len(data)) + 1):
+        if data[-back] & 0xC0 != 0x80:  # the last byte that may begin one
+            try:
+                _, used = codecs.utf_8_decode(data[-back:], "strict", False)
+            except UnicodeDecodeError:
+                return 0
+            return back - used
+    return 0
+
+
 def _whole_characters_at_end(data: bytes) -> bytes:
     """Without the beginning of a character whose rest was cut off."""
-    for back in range(1, min(4, len(data)) + 1):
-        byte = data[-back]
-        if byte & 0xC0 != 0x80:  # the last byte that begins a character
-            needed = 1 if byte < 0x80 else 2 if byte >> 5 == 0b110 else 3 if byte >> 4 == 0b1110 else 4
-            return data[:-back] if needed > back and byte >= 0xC0 else data
-    return data
+    return data[: len(data) - unfinished(data)]
 
 
 def _whole_characters_at_start(data: bytes) -> bytes:

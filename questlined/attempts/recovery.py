@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Iterator
+from pathlib import Path
 
-from questlined.attempts import output
+from questlined.attempts import index, output
 from questlined.attempts.runtime import Runtime
 from questlined.core.ids import marker
 from questlined.procs.leftovers import Recorded, kill_leftovers, marked, outlast
 from questlined.procs.procfs import Stat
-from questlined.store.protocol import Reclaim
+from questlined.store.protocol import Reclaim, Sealed
 from questlined.store.rows import OpenRun
 from questlined.wire.errors import StoreFull, Unavailable
 
@@ -56,9 +57,13 @@ async def _settle(runtime: Runtime, runs: list[OpenRun]) -> list[str]:
     sealed = {}
     for run in runs:
         directory = output.directory_of(runtime.artifacts, run.quest_id, run.attempt)
-        sealed[run.quest_id, run.attempt] = await asyncio.to_thread(output.sizes, directory)
+        sealed[run.quest_id, run.attempt] = await asyncio.to_thread(_left, directory)
     reclaim = Reclaim(runtime.clock.wall_ms(), runtime.chance(), runtime.config.policy, runtime.config.limits)
     return await runtime.store.recover(reclaim, sealed)
+
+
+def _left(directory: Path) -> tuple[Sealed, ...]:
+    return (*output.sizes(directory), *index.stored(directory))
 
 
 async def _outlast(runtime: Runtime, run: OpenRun, processes: list[Stat]) -> None:

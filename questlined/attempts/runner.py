@@ -37,16 +37,18 @@ NO_RESOURCES_WAIT_MS = 5_000
 AGAIN_S = (0.5, 1, 2, 5, 10, 30)
 LEAVE_S = 10.0
 
-# Why an attempt is stopped → the line in its error.
+# Why an attempt is stopped → the line in its error. The reason is its class, too, but for those in CLASS.
 REASONS = {
     "cancelled": "cancelled",
     "interrupted": "the daemon was stopped",
+    "client_gone": "the client that ran it went away",
     "timeout": "it ran longer than its timeout",
     "start_timeout": "it wrote nothing within first_output_timeout",
     "idle": "it wrote nothing for idle_timeout",
     "output_limit": "it wrote more than output_limit",
     "stale": "its lease was lost",
 }
+CLASS = {"client_gone": "interrupted"}
 
 
 @dataclass(slots=True)
@@ -59,6 +61,11 @@ class _End:
     seal: output.Seal | None = None
     path_missing: bool = False
     retry_at: int | None = None
+
+
+def _stopped(reason: str, ended: Exit | None = None, seal: output.Seal | None = None) -> _End:
+    """The end of an attempt that was stopped for a reason of REASONS."""
+    return _End(CLASS.get(reason, reason), REASONS[reason], ended, seal)
 
 
 class Attempt:
@@ -77,7 +84,7 @@ class Attempt:
         self._leaving = asyncio.Event()  # the daemon ends: what cannot be written soon is left to the next one
         self._leave_at_s: float | None = None
         self._writing: set[asyncio.Timeout] = set()
-        self._follow = Follow(runtime, self._executor, self.stop)
+        self._follow = Follow(runtime, claimed, self._executor, self.stop)
 
     @property
     def last_output_at(self) -> int | None:
@@ -138,7 +145,7 @@ class Attempt:
     async def _execute(self, prepared: Prepared) -> _End:
         try:
             if self._stopped is not None:
-                return _End(self._stopped, REASONS[self._stopped])
+                return _stopped(self._stopped)
             failed = self._spawn(prepared)
             if failed is not None:
                 return failed
@@ -218,7 +225,7 @@ class Attempt:
 
     def _judge(self, ended: Exit, seal: output.Seal) -> _End:
         if self._stopped is not None:
-            return _End(self._stopped, REASONS[self._stopped], ended, seal)
+            return _stopped(self._stopped, ended, seal)
         if self._follow.failed is not None:
             # The machine's fault and not the quest's: uncharged, and claims pause while the disk is full.
             return _End("interrupted", f"its output could not be kept: {self._follow.failed}", ended, seal)
@@ -237,14 +244,16 @@ class Attempt:
 
     async def _patiently(self, write: Callable[[], Awaitable[T]], what: str) -> T | None:
         """A full disk is waited out until the daemon ends: then None, and the next one settles it."""
-        waits = iter(AGAIN_S)
+        waits, said = iter(AGAIN_S), False
         while True:
             try:
                 return await self._before_leaving(write())
             except TimeoutError:
                 return None
             except (StoreFull, Unavailable) as error:
-                log.warning("%s: its %s cannot be written yet: %s", self.claimed.quest.id, what, error)
+                if not said:
+                    log.warning("%s: its %s cannot be written yet: %s", self.claimed.quest.id, what, error)
+                said = True
             try:
                 async with asyncio.timeout(next(waits, AGAIN_S[-1])):
                     await self._leaving.wait()
@@ -283,6 +292,6 @@ class Attempt:
             last_output_at=seal.last_output_at if seal else None,
             peak_memory_bytes=ended.peak_memory_bytes if ended else None,
             cpu_ms=ended.cpu_ms if ended else None,
-            artifacts=seal.artifacts if seal else (),
+            artifacts=(*seal.artifacts, *self._follow.records) if seal else (),
             path_missing=end.path_missing,
         )

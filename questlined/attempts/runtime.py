@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from questlined.attempts.disk import Disk
+from questlined.attempts.records import Records
 from questlined.clock import Clock
 from questlined.config.shape import Config
 from questlined.procs.family import Family
@@ -35,3 +36,7 @@ class Runtime:
     chance: Callable[[], float]
     undying: dict[str, list[int]] = field(default_factory=dict)  # quest → processes of an earlier daemon that live on
     disk: Disk = field(default_factory=Disk)
+    records: Records = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.records = Records(self.tasks, self.clock, self.watch, self.disk, self.artifacts)

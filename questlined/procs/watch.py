@@ -46,6 +46,13 @@ class Watch:
         if number is not None and number not in self._numbers.values():
             libc.inotify_remove(self._fd, number)
 
+    def pace(self, interval_s: float) -> None:
+        """Another interval from now on; a longer one that is under way is cut short."""
+        self._interval_s = interval_s
+        if self._resume is not None and self._resume.when() > self._loop.time() + interval_s:
+            self._resume.cancel()
+            self._resume = self._loop.call_later(interval_s, self._listen)
+
     def close(self) -> None:
         """End every watch."""
         if self._resume is not None:

@@ -176,3 +176,28 @@ def test_closing_leaves_no_descriptor_and_no_call(tmp_path: Path) -> None:
         assert open_descriptors() == before
 
     asyncio.run(play())
+
+
+def test_a_shorter_interval_ends_a_longer_one_under_way(tmp_path: Path) -> None:
+    """What was written within it is told at once; a longer one counts from then on."""
+
+    async def play() -> None:
+        async with watching(LONG_S) as watch:
+            path, calls = tmp_path / "out", Calls()
+            path.touch()
+            watch.add(str(path), calls)
+            grow(path)
+            await calls.next()
+            grow(path)
+            await turn()
+            assert calls.count == 1
+            watch.pace(0)
+            await calls.next()
+            watch.pace(LONG_S)
+            grow(path)
+            await calls.next()
+            grow(path)
+            await turn()
+            assert calls.count == 3
+
+    asyncio.run(play())

@@ -1,0 +1,155 @@
+"""The stream of a quest's records, in the daemon itself."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from questlined.attempts import index, output, pages
+from questlined.operations import following
+from questlined.operations.context import Caller, Context, Daemon
+from questlined.operations.following import Follow, FollowReply, Position
+from questlined.store.protocol import Finish, Sealed
+from tests.support.parts import Parts, parts
+
+ME = Caller(os.geteuid(), os.getegid(), os.getpid(), owner=True)
+
+
+def play(folder: Path, story: Callable[[Parts, Context], Awaitable[None]], config: str = "") -> None:
+    async def run() -> None:
+        async with parts(folder, config) as here:
+            runtime = here.runtime
+            nothing = cast(Daemon, None)  # it is not asked
+            ctx = Context(
+                runtime.store,
+                runtime.config,
+                runtime.clock,
+                here.changes,
+                nothing,
+                os.urandom,
+                random.random,
+                runtime.records,
+            )
+            await story(here, ctx)
+            runtime.records.close()
+
+    asyncio.run(run())
+
+
+async def attempted(here: Parts, text: bytes) -> str:
+    """A quest that printed something, and was looked at; its id."""
+    quest = await here.add()
+    claimed = await here.claim()
+    directory = here.runtime.records.directory(quest, 1)
+    files = output.create(directory, prompt=None, stdin_prompt=False, append=False)
+    writing = index.Index(directory, claimed.run.started_at, (files.stdout, files.stderr))
+    for byte in text:
+        os.write(files.stdout, bytes([byte]))
+        writing.observe(claimed.run.started_at)
+    sealed = tuple(Sealed(name, str(directory / name), size) for name, size in (("stdout", len(text)), ("stderr", 0)))
+    now, policy = here.runtime.clock.wall_ms(), here.runtime.config.policy
+    await here.runtime.store.finish(
+        Finish(claimed.fence, now, "ok", 0.5, policy, artifacts=(*sealed, *writing.close()))
+    )
+    files.close()
+    return quest
+
+
+async def one_page(ctx: Context, quest: str, **parameters: Any) -> FollowReply:
+    """The answer without `more`."""
+    found = [each async for each in following.follow(ctx, ME, Follow(id=quest, **parameters), False)]
+    assert [last for _, last in found] == [True]
+    return found[0][0]
+
+
+@pytest.mark.parametrize("after", [None, "1.2", "1.10"])
+def test_a_page_that_a_filter_empties_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: str | None
+) -> None:
+    """Who asks without `more` would take it for the end of what there is."""
+    monkeypatch.setattr(pages, "SCANNED", 3)
+
+    async def story(here: Parts, ctx: Context) -> None:
+        quest = await attempted(here, b"0123456789" * 10)
+        found, position = [], after
+        while True:
+            page = await one_page(ctx, quest, streams=["stderr"], after=position)
+            assert page.records
+            found += [record.kind for record in page.records]
+            position = page.records[-1].id
+            if page.quest:
+                break
+        assert found == (["end"] if after else ["state", "end"])
+
+    play(tmp_path, story)
+
+
+def test_an_index_is_no_artifact_that_people_are_shown(tmp_path: Path) -> None:
+    """It is kept for its deletion."""
+
+    async def story(here: Parts, ctx: Context) -> None:
+        quest = await attempted(here, b"x")
+        assert [file.kind for file in await ctx.store.artifacts(quest)] == ["stderr", "stdout"]
+        assert [(old.quest_id, old.attempt) for old in await ctx.store.old_records(2**60)] == [(quest, 1)]
+
+    play(tmp_path, story)
+
+
+def test_a_stream_that_is_given_up_leaves_no_watcher(tmp_path: Path) -> None:
+    """Wherever it stands: while it waits, and while its reader takes its time."""
+
+    async def story(here: Parts, ctx: Context) -> None:
+        quest = await here.add()
+        await here.claim()
+        for turns in (1, 2):
+            async with aclosing(following.records(ctx, quest, Position(1))) as stream:
+                for _ in range(turns):
+                    try:
+                        async with asyncio.timeout(0.05 if turns == 2 else None):
+                            reply, last = await anext(stream)
+                    except TimeoutError:
+                        break
+                    assert (reply.state, last) == ("running", False)
+                    assert ctx.records.has_readers(quest)
+            assert not ctx.records.has_readers(quest)
+            assert not here.changes._watchers
+
+    play(tmp_path, story)
+
+
+def test_nothing_but_a_position_is_kept_of_what_was_read(tmp_path: Path) -> None:
+    """The stream of a reader that does not come back holds neither texts nor the quest."""
+
+    async def story(here: Parts, ctx: Context) -> None:
+        quest = await attempted(here, b"y" * 300)
+        async with aclosing(following.follow(ctx, ME, Follow(id=quest), True)) as stream:
+            reply, last = await anext(stream)
+            assert (len(reply.records), last) == (pages.RECORDS_MAX, False)
+            held = [each for each in gc.get_referrers(reply.records[0]) if each is not reply.records]
+            assert [type(each) for each in held if isinstance(each, list | dict | tuple)] == []
+
+    play(tmp_path, story)
+
+
+def test_only_who_may_see_a_quest_may_follow_it(tmp_path: Path) -> None:
+    """To anybody else it is not there."""
+
+    async def story(here: Parts, ctx: Context) -> None:
+        quest = await here.add(submitter_uid=77)
+        for uid, sees in ((77, True), (78, False)):
+            caller = Caller(uid, uid, 1, owner=False)
+            try:
+                found = [each async for each in following.follow(ctx, caller, Follow(id=quest), False)]
+            except following.NotFound:
+                found = []
+            assert bool(found) is sees
+
+    play(tmp_path, story)
