@@ -9,7 +9,7 @@ import random
 import secrets
 import signal
 import socket
-from collections.abc import Callable, MutableMapping
+from collections.abc import MutableMapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from questlined.attempts.recovery import recover
 from questlined.attempts.runtime import Runtime
 from questlined.clock import SystemClock
 from questlined.config.load import Loaded
+from questlined.core.ids import Entropy
 from questlined.operations.context import Context, Daemon
 from questlined.procs.family import Family
 from questlined.procs.procfs import boot_id
@@ -111,7 +112,10 @@ def _refuse_emptied(where: Places) -> None:
 
 def _remove(path: str) -> None:
     """Our own socket goes with us, so that clients are told at once that nobody is there."""
-    Path(path).unlink(missing_ok=True)
+    try:
+        Path(path).unlink(missing_ok=True)
+    except OSError as error:
+        log.warning("%s: %s, ignoring", path, error.strerror)
 
 
 def _lock(where: Places, holder: dict[str, object]) -> list[StateLock]:
@@ -168,6 +172,7 @@ async def _live(
     scheduler = Scheduler(runtime, changes, owner)
     heartbeats = Heartbeats(runtime, owner, lambda: scheduler.running)
     scheduler.on_busy = heartbeats.busy
+    changes.on_stop.append(runtime.records.cancelling)
     rescuer = Rescuer(runtime, changes, scheduler.tick)
     ctx = _context(runtime, changes, scheduler, where, started_at)
     server = Server(ctx, runtime.tasks, admin_gid(config.admin_group))
@@ -188,6 +193,7 @@ async def _live(
         task.cancel()
     runtime.watch.close()
     runtime.disk.close()
+    runtime.records.close()
     runtime.pump.stop()
     runtime.family.stop()
 
@@ -241,10 +247,14 @@ def _context(runtime: Runtime, changes: Changes, scheduler: Scheduler, where: Pl
         database=str(where.database),
         connections=lambda: 0,
         running=lambda: scheduler.running,
+        in_slots=lambda: scheduler.in_slots,
         last_output=scheduler.last_output,
         stuck=lambda: list(scheduler.stuck()),
-        disk_low=lambda: scheduler.disk_low,
+        disk_low=scheduler.shortage,
         store_busy=lambda: store.busy,
+        store_trouble=lambda: store.trouble,
+        run_now=scheduler.run_now,
+        interrupt=scheduler.interrupt,
     )
-    entropy: Callable[[int], bytes] = secrets.token_bytes
-    return Context(store, runtime.config, runtime.clock, changes, daemon, entropy, random.random)
+    entropy = Entropy(secrets.token_bytes)
+    return Context(store, runtime.config, runtime.clock, changes, daemon, entropy, random.random, runtime.records)

@@ -18,6 +18,7 @@ from questlined.core.quest import check_word
 from questlined.wire.errors import InvalidInput
 
 INTEGER_MAX = 2**53 - 1
+SHOWN_MAX = 10**30
 _TYPES = {bool: "true or false", int: "a whole number", float: "a number", str: "text", list: "an array",
           dict: "a table"}  # fmt: skip
 Number = TypeVar("Number", int, float)
@@ -90,9 +91,9 @@ def share(value: object, setting: Setting) -> float:
     """A number between the bounds, usually 0 and 1."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise _type_error(value, "a number")
-    if math.isnan(value):
+    if isinstance(value, float) and math.isnan(value):
         raise Wrong("nan is no number")
-    return _bounded(float(value), setting)
+    return float(_bounded(value, setting))
 
 
 def flag(value: object, setting: Setting) -> bool:
@@ -226,9 +227,11 @@ def _without_nul(value: str, what: str = "it") -> str:
 def _bounded(value: Number, setting: Setting, unit: str = "") -> Number:
     if setting.low <= value <= setting.high:
         return value
+    # Python writes out no number of thousands of digits.
+    shown = f"{value}{unit}" if isinstance(value, float) or abs(value) < SHOWN_MAX else "it"
     if value < setting.low:
-        raise Wrong(f"{value}{unit} is below {setting.low}{unit}", hint=setting.hint)
-    raise Wrong(f"{value}{unit} is above {setting.high}{unit}", hint=setting.hint)
+        raise Wrong(f"{shown} is below {setting.low}{unit}", hint=setting.hint)
+    raise Wrong(f"{shown} is above {setting.high}{unit}", hint=setting.hint)
 
 
 def _type_error(value: object, wanted: str) -> Wrong:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from questlined.config.kinds import Setting, Wrong, closest, mode, type_name, word
-from questlined.config.locate import find_line
+from questlined.config.locate import find_fault, find_line
 from questlined.config.settings import NAMED, SETTINGS, is_table, setting, siblings
 from questlined.wire.errors import ConfigInvalid
 
@@ -78,6 +78,12 @@ def _parse(text: str, file: str) -> Mapping[str, object]:
             f"{file}:{line}: this is not TOML: {error}", hint="see https://toml.io; texts stand in quotes",
             file=file, line=line,
         ) from None  # fmt: skip
+    except (ValueError, RecursionError) as error:  # what tomllib itself lets through
+        what = "it is nested too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
+        line = find_fault(text)
+        raise ConfigInvalid(
+            f"{file}:{line}: this cannot be read: {what}", hint="no setting takes such a value", file=file, line=line
+        ) from None
 
 
 def _walk(table: Mapping[str, object], above: Key) -> Iterator[tuple[Key, Setting | None, object]]:

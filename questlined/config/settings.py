@@ -53,6 +53,8 @@ QUEUE: Final = (
             low=1, high=10_000, hint=_PAUSE),
     Setting("scheduler.project_concurrency", "project_concurrency", count, None, "The same per project, or \"off\".",
             low=1, high=10_000, off=True, hint=_PAUSE),
+    Setting("records.keep", "records_keep_ms", span, "7d", "How long after its end an attempt's output can be followed "
+            "record by record; later its result is shown."),
     Setting("disk.min_free_bytes", "min_free_bytes", size, "512MiB", "With less free space than this, claims wait."),
     Setting("admin_group", "admin_group", text, None, "Members of this group may do all that the owner may."),
     Setting("socket_mode", "socket_mode", mode, None, "The socket's mode; 0600 if unset. A socket unit has its own.",
@@ -99,6 +101,8 @@ BOUNDS: Final = (
     Setting("bounds.max_frame_bytes", "max_frame_bytes", size, "4MiB", "The largest request or reply.",
             low=4 * KIB, high=64 * MIB),
     Setting("bounds.max_connections", "max_connections", count, 256, "Connections at one time.", low=1, high=65_536),
+    Setting("bounds.max_streams", "max_streams", count, 512, "Calls with `more` that follow something, at one time.",
+            low=1, high=65_536),
     Setting("bounds.max_task_bytes", "max_task_bytes", size, "512KiB", "Task and context of a quest together.",
             low=1, high=16 * MIB),
     Setting("bounds.max_dependencies", "max_dependencies", count, 1000, "Dependencies that one quest may name.",

@@ -62,6 +62,7 @@ class Bounds:
 
     max_frame_bytes: int
     max_connections: int
+    max_streams: int
     max_task_bytes: int
     max_dependencies: int
     max_waiting: int
@@ -89,6 +90,7 @@ class Config:
     executor: Executor
     executors: Mapping[str, Executor]
     lanes: Mapping[str, int]
+    records_keep_ms: int
     min_free_bytes: int
     admin_group: str | None
     socket_mode: int | None  # None: 0600, or what the socket unit says

@@ -6,7 +6,8 @@ import re
 from decimal import Decimal
 
 _FACTORS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
-_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(?:([KMGT])(?:iB)?|B)?")
+# Thirty digits are more than any disk has bytes.
+_SIZE = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*(?:([KMGT])(?:iB)?|B)?")
 _FORM = 'write bytes as a number, or as "512KiB", "4M", "1GiB" (K and KiB are both 1024)'
 
 

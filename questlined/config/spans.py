@@ -6,6 +6,7 @@ import re
 from decimal import Decimal
 
 SPAN_MAX_MS = 2**53 - 1
+TEXT_MAX = 1000  # characters: a longer one is no duration that anybody means
 _UNITS = {
     "us": "0.001 usec us \u00b5s \u03bcs",
     "ms": "1 msec ms",
@@ -34,15 +35,19 @@ def parse_span(value: object) -> int:
     if isinstance(value, str):
         exact = _parse_text(value)
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        exact = Decimal(str(value)) * 1000
+        # A file's number may have more digits than Python writes out.
+        exact = Decimal(str(value)) * 1000 if abs(value) <= SPAN_MAX_MS else Decimal("Infinity")
     else:
         raise ValueError(f"it is no duration: {_FORM}")
     if not exact.is_finite() or not 0 <= exact <= SPAN_MAX_MS:
-        raise ValueError(f"{value!r} is out of range: {_FORM}")
+        shown = "it" if isinstance(value, int) and exact.is_infinite() else repr(value)[:80]
+        raise ValueError(f"{shown} is out of range: {_FORM}")
     return max(int(exact.to_integral_value()), 1 if exact else 0)
 
 
 def _parse_text(text: str) -> Decimal:
+    if len(text) > TEXT_MAX:
+        raise ValueError(f"it has {len(text)} characters: {_FORM}")
     position, total = 0, Decimal(0)
     stripped = text.strip()
     while position < len(stripped):

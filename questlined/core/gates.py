@@ -11,6 +11,12 @@ LANE, PAUSED, PARKED, ARCHIVED, BUDGET = 1, 2, 4, 8, 16
 ROLE_FULL, PROJECT_FULL, PATH_MISSING = 1, 2, 4
 
 
+# Gates that a person may pass by: they are about when the daemon would run it by itself.
+PASSED = frozenset(
+    {"not-before", "backoff", "paused", "role-concurrency", "project-concurrency", "concurrency", "disk"}
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Gate:
     """One closed gate. `opens_at` is epoch milliseconds, None where it depends on something other than time."""
@@ -60,6 +66,11 @@ def closed_gates(at: Situation) -> Iterator[Gate]:
         yield Gate("external", "the daemon leaves it to a claim from outside")
     yield from _shared_gates(at)
     yield from _daemon_gates(at)
+
+
+def binding(at: Situation) -> list[Gate]:
+    """The closed gates that hold a quest which a person wants to run at once."""
+    return [gate for gate in closed_gates(at) if gate.gate not in PASSED]
 
 
 def _shared_gates(at: Situation) -> Iterator[Gate]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 ENTROPY_BYTES = 6  # 48 bits: a collision is likely only near 16 million quests, and the key then refuses it
 
 
@@ -26,3 +28,20 @@ def split_attempt(text: str) -> tuple[str, int] | None:
 def marker(store: str, quest: str, generation: int) -> str:
     """The value of QUESTLINE_ATTEMPT by which every process of an attempt is known."""
     return f"{store}:{quest}:{generation}"
+
+
+class Entropy:
+    """Random bytes out of larger pieces of `source`: a call of the kernel costs more than all else that an id does."""
+
+    PIECE = 4096
+
+    def __init__(self, source: Callable[[int], bytes]) -> None:
+        self._source = source
+        self._piece, self._used = b"", 0
+
+    def __call__(self, number: int) -> bytes:
+        """So many bytes, none of them given twice."""
+        if len(self._piece) - self._used < number:
+            self._piece, self._used = self._source(max(self.PIECE, number)), 0
+        start, self._used = self._used, self._used + number
+        return self._piece[start : self._used]

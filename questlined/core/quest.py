@@ -12,7 +12,7 @@ NAME_MAX = 200
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: thousands are made in one call, and setting each field past the freeze costs most
 class NewQuest:
     """A quest about to be stored. Times are epoch milliseconds; `depends_on` holds full ids."""
 
@@ -39,14 +39,15 @@ class NewQuest:
 
 def check_text(field: str, text: str, *, empty: bool = False) -> str:
     """`text` if it holds neither NUL nor a lone surrogate, and something unless `empty` is fine."""
-    if not empty and not text.strip():
+    if not empty and (not text or text.isspace()):
         raise InvalidInput(f"{field}: it is empty", hint="write something there", field=field)
     if "\0" in text:
         raise InvalidInput(
             f"{field}: it holds a NUL character", hint="remove it: no program can be given one", field=field
         )
     try:
-        text.encode()
+        if not text.isascii():
+            text.encode()
     except UnicodeEncodeError as error:
         raise InvalidInput(
             f"{field}: character {error.start + 1} is no valid Unicode", hint="send UTF-8 text", field=field
@@ -88,6 +89,8 @@ def check_integer(field: str, value: int, *, low: int = -INTEGER_MAX, high: int 
 
 def check_size(field: str, texts: tuple[str | None, ...], limit: int, setting: str) -> None:
     """Refuse texts that together pass a bound, naming its setting."""
+    if 4 * sum(map(len, filter(None, texts))) <= limit:  # no character has more than four bytes
+        return
     size = sum(len(text.encode()) for text in texts if text)
     if size > limit:
         raise InvalidInput(
@@ -100,5 +103,7 @@ def check_size(field: str, texts: tuple[str | None, ...], limit: int, setting: s
 
 def default_name(task: str) -> str:
     """A name from the task's first line, without control characters, up to 60 characters."""
-    first = "".join(letter if ord(letter) >= 32 else " " for letter in task.strip().split("\n", 1)[0]).strip()
+    first = task.lstrip().split("\n", 1)[0].strip()
+    if not first.isprintable():
+        first = "".join(letter if ord(letter) >= 32 else " " for letter in first).strip()
     return first if len(first) <= 60 else first[:59] + "…"

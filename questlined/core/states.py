@@ -29,6 +29,7 @@ Event = Literal[
 
 STATES: Final[tuple[State, ...]] = ("queued", "running", "interrupted", "blocked", "done", "failed", "cancelled")
 FINAL: Final[frozenset[str]] = frozenset({"done", "failed", "cancelled"})
+EDITABLE: Final[frozenset[str]] = frozenset({"queued", "interrupted", "blocked"})
 CLAIMABLE: Final[frozenset[str]] = frozenset({"queued", "interrupted"})
 
 NEXT: Final[dict[tuple[State, Event], State]] = {
@@ -39,6 +40,8 @@ NEXT: Final[dict[tuple[State, Event], State]] = {
     ("running", "fail"): "failed",  # failed, none left
     ("running", "reject"): "failed",  # can never work: not retried
     ("running", "block"): "blocked",
+    ("queued", "block"): "blocked",  # by a person
+    ("interrupted", "block"): "blocked",
     ("running", "interrupt"): "interrupted",
     ("running", "exhaust"): "failed",  # interrupted once too often
     ("running", "release"): "queued",

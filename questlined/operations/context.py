@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
+from questlined.attempts.records import Records
 from questlined.clock import Clock
 from questlined.config.shape import Config
 from questlined.core.quest import check_text
 from questlined.store.changes import Changes
-from questlined.store.protocol import ProjectRef, Store, Token
-from questlined.wire.errors import InvalidInput, PermissionDenied
+from questlined.store.protocol import Claimed, ProjectRef, Store, Token
+from questlined.wire.errors import InvalidInput, LimitReached, PermissionDenied
 
 REQUEST_ID_MAX = 200
 
@@ -42,6 +45,17 @@ class Reply(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """Base of every method's answer."""
 
 
+R_co = TypeVar("R_co", bound=Reply, covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Pending(Generic[R_co]):
+    """A call that the store works on. `reply` makes the reply of its answer, None where that must be looked up."""
+
+    answer: asyncio.Future[Any]
+    reply: Callable[[Any], R_co | None]
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """A session's peer, from SO_PEERCRED. `owner`: the daemon's own uid, root or the admin group."""
@@ -59,9 +73,20 @@ class Caller:
             )
 
 
+class RunNow(Protocol):
+    """Scheduler.run_now."""
+
+    def __call__(
+        self, quest: str | None, project: str | None, token: Token | None, *, attended: bool
+    ) -> Awaitable[Claimed | None]:
+        """See there."""
+        ...
+
+
 @dataclass(slots=True)
 class Daemon:
-    """This start of the daemon. `connections`, `last_output`, `stuck` and `disk_low` are asked, not kept."""
+    """This start of the daemon. `connections`, `last_output`, `stuck` and `disk_low` are asked, not kept.
+    `in_slots` are the attempts that scheduler.max_concurrent counts; `run_now` and `interrupt` are the scheduler's."""
 
     version: str
     pid: int
@@ -71,10 +96,14 @@ class Daemon:
     database: str
     connections: Callable[[], int]
     running: Callable[[], int]
+    in_slots: Callable[[], int]
     last_output: Callable[[str], int | None]
     stuck: Callable[[], list[str]]
     disk_low: Callable[[], str | None]
     store_busy: Callable[[], bool]
+    store_trouble: Callable[[], str | None]
+    run_now: RunNow
+    interrupt: Callable[[str, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +125,26 @@ class Context:
     daemon: Daemon
     random_bytes: Callable[[int], bytes]
     chance: Callable[[], float]
+    records: Records
     places: dict[tuple[str, str], tuple[Place, int]] = field(default_factory=dict)  # found lately, and when
+    streams: int = 0  # calls with `more` that are being answered
+
+    @contextmanager
+    def streaming(self) -> Iterator[None]:
+        """One call with `more`. Raises LimitReached where there are too many."""
+        limit = self.config.bounds.max_streams
+        if self.streams >= limit:
+            raise LimitReached(
+                f"{limit} calls with `more` are being answered already",
+                hint="end some, or raise bounds.max_streams",
+                setting="bounds.max_streams",
+                retryAfterMs=1000,
+            )
+        self.streams += 1
+        try:
+            yield
+        finally:
+            self.streams -= 1
 
     def token(self, caller: Caller, method: str, request: Repeatable) -> Token | None:
         """The request's token for the store, None where it has no requestId. Raises InvalidInput."""

@@ -96,15 +96,26 @@ async def project_ref(ctx: Context, project: str | None, directory: str | None) 
 
 async def _place(ctx: Context, project: str | None, field: str, named: str) -> Place:
     """A directory's project. What was found is taken again for PLACE_KEPT_MS: calls come in bursts, from one place."""
-    now, key = ctx.clock.monotonic_ms(), (field, named)
-    kept = ctx.places.get(key)
-    if kept is not None and now - kept[1] < PLACE_KEPT_MS:
-        return kept[0]
+    now = ctx.clock.monotonic_ms()
+    if (kept := _kept(ctx, field, named, now)) is not None:
+        return kept
     found = await _looked_up(ctx, project, field, named)
     if len(ctx.places) >= PLACES_MAX:
         ctx.places.clear()
-    ctx.places[key] = (found, now)
+    ctx.places[field, named] = (found, now)
     return found
+
+
+def _kept(ctx: Context, field: str, named: str, now: int) -> Place | None:
+    kept = ctx.places.get((field, named))
+    return kept[0] if kept is not None and now - kept[1] < PLACE_KEPT_MS else None
+
+
+def place_at_hand(ctx: Context, project: str | None, directory: str | None) -> Place | None:
+    """What `project_ref` gives, where that is known without waiting."""
+    if project is not None:
+        return _kept(ctx, "project", project, ctx.clock.monotonic_ms())
+    return None if directory is None else _kept(ctx, "directory", directory, ctx.clock.monotonic_ms())
 
 
 async def _looked_up(ctx: Context, project: str | None, field: str, named: str) -> Place:

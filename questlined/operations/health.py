@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import msgspec
 
 from questlined.operations import find, views
 from questlined.operations.context import Caller, Context, Reply, Request
+from questlined.wire.errors import StoreFull, Unavailable
+
+TRIAL_S = 1.0
 
 
 class Status(Request, frozen=True, kw_only=True):
@@ -102,6 +106,17 @@ async def _paused(ctx: Context, project: str | None) -> list[str]:
     return [f"{what}: {reason}" if reason else what for what, reason in reasons.items() if reason is not None]
 
 
+async def _trouble(ctx: Context) -> str | None:
+    """What is the matter with writing; where the last write failed, another is tried."""
+    if ctx.daemon.store_trouble() is not None:
+        try:
+            async with asyncio.timeout(TRIAL_S):
+                await ctx.store.touch()
+        except (StoreFull, Unavailable, TimeoutError):
+            pass  # it is as it was
+    return ctx.daemon.store_trouble()
+
+
 async def _problems(ctx: Context) -> AsyncIterator[Problem]:
     daemon = ctx.daemon
     if (fault := await ctx.store.fault()) is not None:
@@ -110,6 +125,8 @@ async def _problems(ctx: Context) -> AsyncIterator[Problem]:
         yield Problem(what=low, hint="free some space; claims go on by themselves")
     if daemon.store_busy():
         yield Problem(what="another program holds the database", hint=f"find it with: fuser -v {daemon.database}")
+    if (trouble := await _trouble(ctx)) is not None:
+        yield Problem(what=trouble, hint="is the disk well? What is running goes on, and its end is kept until then")
     for what in daemon.stuck():
         yield Problem(what=what, hint="a process cannot be killed; its lane stays closed until it is gone")
     for key, path in await ctx.store.missing_paths():

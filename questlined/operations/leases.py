@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 
 from questlined.core.quest import check_integer, check_size, check_text, check_word
 from questlined.core.verdicts import Verdict
 from questlined.operations import find, views
 from questlined.operations.context import Caller, Changing, Context, Reply
-from questlined.operations.steering import QuestReply, checked_reason, reply
+from questlined.operations.steering import QuestReply, blocked, checked_reason, reply
 from questlined.operations.waiting import WAIT_MAX_MS
 from questlined.store import rows
 from questlined.store.protocol import Claim as StoreClaim
@@ -17,7 +16,6 @@ from questlined.store.protocol import Claimed, Fence, Finish
 from questlined.wire.errors import InvalidInput, NothingToClaim, StaleLease, WrongState
 
 LEASE_MIN_MS, LEASE_MAX_MS = 1000, 31 * 24 * 3600 * 1000
-CHOICES_MAX = 50
 
 
 class Claim(Changing, frozen=True, kw_only=True):
@@ -252,16 +250,5 @@ async def release(ctx: Context, caller: Caller, request: Release) -> QuestReply:
 
 async def block(ctx: Context, caller: Caller, request: Block) -> QuestReply:
     """A person is needed. Raises StaleLease."""
-    choices = request.choices or []
-    if len(choices) > CHOICES_MAX:
-        raise InvalidInput(f"choices: more than {CHOICES_MAX}", hint="offer fewer", field="choices")
-    for choice in choices:
-        check_text("choices", choice)
-        checked_reason("choices", choice)
-    verdict = Verdict(
-        "blocked",
-        reason=checked_reason("reason", request.reason),
-        question=checked_reason("question", request.question),
-        choices=json.dumps(choices) if choices else None,
-    )
+    verdict = blocked(request.reason, request.question, request.choices)
     return await _end(ctx, caller, request, "Block", verdict)

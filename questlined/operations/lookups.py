@@ -14,7 +14,7 @@ from questlined.core.states import CLAIMABLE, STATES
 from questlined.operations import find, views
 from questlined.operations.context import Caller, Context, Reply, Request
 from questlined.store import rows
-from questlined.store.protocol import Page
+from questlined.store.reading import Page
 from questlined.wire.errors import InvalidInput
 
 V = TypeVar("V")
@@ -156,13 +156,11 @@ async def list_quests(ctx: Context, caller: Caller, request: List) -> ListReply:
     )
     found = await ctx.store.page(page)
     dependencies = await ctx.store.dependencies([row.id for row in found]) if found else {}
-    shown, more = _fitting(
-        [views.quest(row, dependencies.get(row.id, ()), shorten=views.SHORT) for row in found], limit
-    )
+    shown, more = fitting([views.quest(row, dependencies.get(row.id, ()), shorten=views.SHORT) for row in found], limit)
     return ListReply(quests=shown, next=shown[-1].id if more else None)
 
 
-def _fitting(items: list[V], limit: int) -> tuple[list[V], bool]:
+def fitting(items: list[V], limit: int) -> tuple[list[V], bool]:
     """As many as `limit` and the page's size allow, at least one, and whether more follow."""
     size, shown = 0, 0
     for item in items[:limit]:
@@ -207,7 +205,7 @@ async def why(ctx: Context, caller: Caller, request: One) -> WhyReply:
         config = ctx.config
         full = replace(
             situation,
-            running_here=ctx.daemon.running(),
+            running_here=ctx.daemon.in_slots(),
             max_concurrent=config.max_concurrent,
             role_concurrency=config.role_concurrency,
             project_concurrency=config.project_concurrency,
@@ -229,7 +227,7 @@ async def list_events(ctx: Context, caller: Caller, request: Events) -> EventsRe
         if not request.all_projects:
             project = (await find.project_ref(ctx, request.project, request.directory)).ref.key
     found = await ctx.store.events(quest=quest, project=project, before=before, limit=limit + 1)
-    shown, more = _fitting([views.event(event) for event in found], limit)
+    shown, more = fitting([views.event(event) for event in found], limit)
     return EventsReply(events=shown, next=str(shown[-1].seq) if more else None)
 
 
@@ -238,5 +236,5 @@ async def list_runs(ctx: Context, caller: Caller, request: Runs) -> RunsReply:
     row = await find.quest(ctx, caller, request.id)
     limit, after = _limit(request.limit), _attempt(row.id, request.cursor)
     found = await ctx.store.runs(row.id, after, limit + 1)
-    shown, more = _fitting(_runs(ctx, found), limit)
+    shown, more = fitting(_runs(ctx, found), limit)
     return RunsReply(runs=shown, next=shown[-1].id if more else None)

@@ -12,10 +12,10 @@ from questlined.core import quest as rules
 from questlined.core.deps import find_cycle
 from questlined.core.ids import ENTROPY_BYTES, quest_id
 from questlined.operations import find, views
-from questlined.operations.context import Caller, Changing, Context, Place, Reply, Request
+from questlined.operations.context import Caller, Changing, Context, Pending, Place, Reply, Request
 from questlined.operations.steering import reply
 from questlined.store import protocol
-from questlined.store.rows import as_stored
+from questlined.store.rows import Quest
 from questlined.wire.errors import DependencyInvalid, InvalidInput, NotFound
 
 ATTEMPTS_MAX = 1_000_000
@@ -92,16 +92,36 @@ class _Origin:
 
 async def add(ctx: Context, caller: Caller, request: Add) -> AddReply:
     """Add one quest. The answer comes when it is on disk."""
-    token = ctx.token(caller, "Add", request)
-    place, origin = await _origin(ctx, caller, request)
-    fresh = _new_quest(ctx, request, origin, "")
+    place = await find.project_ref(ctx, request.project, request.directory)
+    asked = _asked(ctx, caller, request, place)
     depends_on = [await _dependency(ctx, caller, text) for text in request.depends_on or ()]
-    fresh = _with_dependencies(fresh, depends_on)
-    (stored,) = await ctx.store.add(_request(ctx, origin, (fresh,), token))
-    # Looked at only where it may be another: an earlier call's quest, or one that a dependency has failed.
-    known = stored == fresh.id and not depends_on
-    shown = views.quest(as_stored(fresh)) if known else (await reply(ctx, stored)).quest
-    return AddReply(quest=shown, deduped=False, warnings=_warnings(place))
+    asked = replace(asked, quests=(_with_dependencies(asked.quests[0], depends_on),))
+    (stored,) = await ctx.store.add(asked)
+    known = _known(asked.quests[0], place, stored)
+    return known or AddReply(quest=(await reply(ctx, stored)).quest, deduped=False, warnings=_warnings(place))
+
+
+def begin_add(ctx: Context, caller: Caller, request: Add) -> Pending[AddReply] | None:
+    """The same at once; None where something must be looked up first."""
+    place = None if request.depends_on else find.place_at_hand(ctx, request.project, request.directory)
+    if place is None:
+        return None
+    asked = _asked(ctx, caller, request, place)
+    return Pending(ctx.store.add(asked), lambda stored: _known(asked.quests[0], place, stored[0]))
+
+
+def _asked(ctx: Context, caller: Caller, request: Add, place: Place) -> protocol.Add:
+    """The request, checked, without its dependencies."""
+    token = ctx.token(caller, "Add", request)
+    origin = _origin(ctx, caller, request, place)
+    return _request(ctx, origin, (_new_quest(ctx, request, origin, ""),), token)
+
+
+def _known(fresh: rules.NewQuest, place: Place, stored: str) -> AddReply | None:
+    """Nothing where it may be another: an earlier call's quest, or one that a dependency has failed."""
+    if stored != fresh.id or fresh.depends_on:
+        return None
+    return AddReply(quest=views.new(fresh), deduped=False, warnings=_warnings(place))
 
 
 async def add_many(ctx: Context, caller: Caller, request: AddMany) -> AddManyReply:
@@ -115,7 +135,8 @@ async def add_many(ctx: Context, caller: Caller, request: AddMany) -> AddManyRep
             setting="bounds.add_many",
         )
     token = ctx.token(caller, "AddMany", request)
-    place, origin = await _origin(ctx, caller, request)
+    place = await find.project_ref(ctx, request.project, request.directory)
+    origin = _origin(ctx, caller, request, place)
     _refuse_cycles(request.quests)
     named: dict[str, str] = {}
     twice: set[str] = set()
@@ -140,12 +161,11 @@ async def add_many(ctx: Context, caller: Caller, request: AddMany) -> AddManyRep
     return AddManyReply(added=[Added(id=each, deduped=False) for each in stored], warnings=_warnings(place))
 
 
-async def _origin(ctx: Context, caller: Caller, request: Add | AddMany) -> tuple[Place, _Origin]:
-    place = await find.project_ref(ctx, request.project, request.directory)
+def _origin(ctx: Context, caller: Caller, request: Add | AddMany, place: Place) -> _Origin:
     if request.path is not None:
         rules.check_text("path", request.path, empty=True)
         rules.check_size("path", (request.path,), PATH_MAX_BYTES, "the bound of PATH")
-    return place, _Origin(place.ref, request.path, caller.uid, ctx.clock.wall_ms())
+    return _Origin(place.ref, request.path, caller.uid, ctx.clock.wall_ms())
 
 
 def _warnings(place: Place) -> list[str]:
@@ -243,7 +263,7 @@ def _checked(ctx: Context, asked: NewQuest, origin: _Origin) -> rules.NewQuest:
         submitter_uid=origin.uid,
         submitter_path=origin.path,
     )
-    _refuse_oversized(executor, quest, origin.project.path or "")
+    refuse_oversized(executor, quest, origin.project.path or "")
     return quest
 
 
@@ -251,7 +271,7 @@ def _timeout(asked: int | None) -> int | None:
     return None if asked is None else rules.check_integer("timeoutMs", asked, low=1, high=TIMEOUT_MAX_MS)
 
 
-def _refuse_oversized(executor: Executor, quest: rules.NewQuest, project: str) -> None:
+def refuse_oversized(executor: Executor, quest: rules.NewQuest | Quest, project: str) -> None:
     """What can never fit an argv is refused now, not when it runs in the night."""
     if quest.external or len(quest.task) + len(quest.context or "") + len(project) < ARGUMENT_SUSPECT // 2:
         return

@@ -6,36 +6,61 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from questlined.operations import health, leases, lookups, projects, quests, steering, waiting
-from questlined.operations.context import Caller, Context, Reply, Request
+from questlined.operations import (
+    editing,
+    following,
+    health,
+    leases,
+    lookups,
+    projects,
+    quests,
+    running,
+    steering,
+    waiting,
+    watching,
+)
+from questlined.operations.context import Caller, Context, Pending, Reply, Request
 
 Answer = Callable[[Context, Caller, Any], Awaitable[Reply]]
+Begin = Callable[[Context, Caller, Any], Pending[Reply] | None]
 Stream = Callable[[Context, Caller, Any, bool], AsyncIterator[tuple[Reply, bool]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """`answer` gives one reply, `stream` one or many, each with whether it is the last;
-    a method has one of the two. One that `waits` for something to
-    happen is given up when its client goes away; any other is finished all the same."""
+    """`answer` gives one reply, `stream` one or many, each with whether it is the last; a method has one of the two.
+    One that `waits` for something to happen is given up when its client goes away, one that is `attended` if it has
+    `more`; any other is finished all the same.
+    One with `begin` may be begun before its neighbours of that kind are answered, unless that gives None."""
 
     request: type[Request]
     answer: Answer | None = None
     stream: Stream | None = None
     waits: bool = False
+    attended: bool = False
+    begin: Begin | None = None
+
+    def ends_with_client(self, more: bool) -> bool:
+        """Whether a call, with `more` or without, is given up when its client goes away."""
+        return self.waits or (self.attended and more)
 
 
 METHODS: dict[str, Method] = {
-    "io.questline.Quests.Add": Method(quests.Add, quests.add),
+    "io.questline.Quests.Add": Method(quests.Add, quests.add, begin=quests.begin_add),
     "io.questline.Quests.AddMany": Method(quests.AddMany, quests.add_many),
     "io.questline.Quests.List": Method(lookups.List, lookups.list_quests),
     "io.questline.Quests.Get": Method(lookups.One, lookups.get),
     "io.questline.Quests.Why": Method(lookups.One, lookups.why),
     "io.questline.Quests.Cancel": Method(steering.Cancel, steering.cancel),
     "io.questline.Quests.Retry": Method(steering.Retry, steering.retry),
+    "io.questline.Quests.Edit": Method(editing.Edit, editing.edit),
+    "io.questline.Quests.Block": Method(steering.Block, steering.block),
     "io.questline.Quests.Events": Method(lookups.Events, lookups.list_events),
     "io.questline.Quests.Runs": Method(lookups.Runs, lookups.list_runs),
     "io.questline.Quests.Wait": Method(waiting.Wait, stream=waiting.wait, waits=True),
+    "io.questline.Quests.Watch": Method(watching.Watch, stream=watching.watch, waits=True),
+    "io.questline.Quests.Follow": Method(following.Follow, stream=following.follow, waits=True),
+    "io.questline.Quests.Run": Method(running.Run, stream=running.run, attended=True),
     "io.questline.Leases.Claim": Method(leases.Claim, leases.claim, waits=True),
     "io.questline.Leases.Heartbeat": Method(leases.Heartbeat, leases.heartbeat),
     "io.questline.Leases.Done": Method(leases.Done, leases.done),

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType, field
 
 from questlined.core.ids import attempt_id
+from questlined.core.quest import NewQuest
 from questlined.store import rows
 
 T = TypeVar("T")
@@ -71,7 +72,7 @@ class Quest(View, frozen=True, kw_only=True):
 
 
 class Run(View, frozen=True, kw_only=True):
-    """io.questline.Quests.Run"""
+    """io.questline.Quests.Attempt"""
 
     id: str
     number: int
@@ -201,6 +202,32 @@ def quest(row: rows.Quest, depends_on: Iterable[str] = (), *, shorten: int | Non
         choices=UNSET if row.choices is None else json.loads(row.choices),
         reason=some(row.reason),
         parent_id=some(row.parent_id),
+    )
+
+
+def new(fresh: NewQuest) -> Quest:
+    """A quest that has just been stored and waits for no other, without asking for its row."""
+    return Quest(
+        id=fresh.id,
+        project=fresh.project,
+        role=fresh.role,
+        name=fresh.name,
+        task=fresh.task,
+        context=some(fresh.context),
+        state="queued",
+        attempts=0,
+        refunds=0,
+        max_attempts=fresh.max_attempts,
+        priority=fresh.priority,
+        scheduled_at=fresh.scheduled_at,
+        lane=some(fresh.lane),
+        external=fresh.external,
+        created_at=fresh.created_at,
+        updated_at=fresh.created_at,
+        lease_version=0,
+        retain_until_consumed=False,
+        timeout_ms=some(fresh.timeout_ms),
+        parent_id=some(fresh.parent_id),
     )
 
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import secrets
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, nullcontext
+from typing import Any, cast
 
 import msgspec
 
 from questlined.operations import views
-from questlined.operations.context import Caller, Context, Reply
+from questlined.operations.context import Caller, Context, Pending, Reply
 from questlined.operations.registry import METHODS, Method
 from questlined.wire import interfaces
 from questlined.wire.errors import InvalidInput, QuestlineError
 
 log = logging.getLogger(__name__)
 URL = "https://varlink.org/"
+NAME_SHOWN = 256  # characters of an unknown name that its refusal repeats: a reply has its bound, too
 _PATH = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"unknown field `(.*?)`")
 _MISSING = re.compile(r"missing required field `(.*?)`")
@@ -65,10 +68,57 @@ def error_frame(error: QuestlineError) -> bytes:
 
 
 def _service_error(name: str, **parameters: str) -> bytes:
-    return frame({"error": f"org.varlink.service.{name}", "parameters": parameters})
+    shown = {key: value[:NAME_SHOWN] for key, value in parameters.items()}
+    return frame({"error": f"org.varlink.service.{name}", "parameters": shown})
 
 
-async def replies(ctx: Context, caller: Caller, call: Call) -> AsyncIterator[bytes]:
+class Begun:
+    """A call that was begun before its turn: an error at once, or an answer of the store that comes."""
+
+    def __init__(self, call: Call, pending: Pending[Reply] | None, error: bytes = b"") -> None:
+        self.call, self._pending, self._error = call, pending, error
+        self._heard = False
+        self.size = 0  # bytes of its frame
+
+    def done(self) -> bool:
+        """Whether the reply can be made."""
+        return self._pending is None or self._pending.answer.done()
+
+    def when_done(self, tell: Callable[[asyncio.Future[Any]], None]) -> None:
+        """Have `tell` called then, once however often this is asked for."""
+        if self._pending is not None and not self._heard:
+            self._heard = True
+            self._pending.answer.add_done_callback(tell)
+
+    def forget(self) -> None:
+        """Nobody waits for the reply any more."""
+        if self._pending is not None:
+            self._pending.answer.cancel()
+
+    def reply(self, ctx: Context) -> bytes | None:
+        """The frame that answers it; None where `replies` must look it up, which begins nothing twice."""
+        if self._pending is None:
+            return self._error
+        try:
+            reply = self._pending.reply(self._pending.answer.result())
+            return None if reply is None else _fitting(ctx, reply, continues=False)
+        except Exception as error:
+            return _refused(self.call, error)
+
+
+def begin(ctx: Context, caller: Caller, call: Call) -> Begun | None:
+    """Begin a call before those in front of it are answered, None where it must wait for its turn."""
+    method = METHODS.get(call.method)
+    if method is None or method.begin is None:
+        return None
+    try:
+        pending = method.begin(ctx, caller, _request(call))
+    except Exception as error:
+        return Begun(call, None, _refused(call, error))
+    return None if pending is None else Begun(call, pending)
+
+
+async def replies(ctx: Context, caller: Caller, call: Call) -> AsyncGenerator[bytes, None]:
     """The frames that answer a call; with `more` all but the last say `continues`. Raises nothing but cancellation."""
     if call.method.startswith("org.varlink.service."):
         yield _service(ctx, call)
@@ -80,25 +130,36 @@ async def replies(ctx: Context, caller: Caller, call: Call) -> AsyncIterator[byt
         yield _service_error("MethodNotFound" if "method" in wrong else "InterfaceNotFound", **wrong)
         return
     try:
-        async for reply in _answers(ctx, caller, call, method):
-            yield reply
-    except QuestlineError as error:
-        yield error_frame(error)
+        async with aclosing(_answers(ctx, caller, call, method)) as answers:
+            async for reply in answers:
+                yield reply
     except Exception as error:
-        reference = secrets.token_hex(4)
-        log.error("%s failed [%s]", call.method, reference, exc_info=error)
-        body = {"message": "questlined has a fault", "hint": f"its log names it as {reference}", "reference": reference}
-        yield frame({"error": "io.questline.Internal", "parameters": body})
+        yield _refused(call, error)
 
 
-async def _answers(ctx: Context, caller: Caller, call: Call, method: Method) -> AsyncIterator[bytes]:
+def _refused(call: Call, error: Exception) -> bytes:
+    """The frame for what a call has raised; a fault of ours is logged."""
+    if isinstance(error, QuestlineError):
+        return error_frame(error)
+    reference = secrets.token_hex(4)
+    log.error("%s failed [%s]", call.method, reference, exc_info=error)
+    body = {"message": "questlined has a fault", "hint": f"its log names it as {reference}", "reference": reference}
+    return frame({"error": "io.questline.Internal", "parameters": body})
+
+
+async def _answers(ctx: Context, caller: Caller, call: Call, method: Method) -> AsyncGenerator[bytes, None]:
     request = _request(call)
     if method.answer is not None:
         yield _fitting(ctx, await method.answer(ctx, caller, request), continues=False)
         return
     assert method.stream is not None
-    async for reply, last in method.stream(ctx, caller, request, call.more):
-        yield _fitting(ctx, reply, continues=not last)
+    stream = cast(AsyncGenerator[tuple[Reply, bool], None], method.stream(ctx, caller, request, call.more))
+    with ctx.streaming() if call.more else nullcontext():
+        async with aclosing(stream):
+            async for reply, last in stream:
+                encoded = _fitting(ctx, reply, continues=not last)
+                del reply  # the peer may take its time
+                yield encoded
 
 
 def _request(call: Call) -> Any:
@@ -121,10 +182,12 @@ def _invalid(text: str) -> InvalidInput:
 
 def _fitting(ctx: Context, reply: Reply, *, continues: bool) -> bytes:
     limit = ctx.config.bounds.max_frame_bytes
-    for shown in (reply, views.shortened(reply)):
-        body = frame({"parameters": shown, "continues": True} if continues else {"parameters": shown})
-        if len(body) <= limit:
-            return body
+    rest = {"continues": True} if continues else {}
+    body = frame({"parameters": reply, **rest})
+    if len(body) > limit:
+        body = frame({"parameters": views.shortened(reply), **rest})
+    if len(body) <= limit:
+        return body
     return error_frame(
         InvalidInput(
             f"the reply has {len(body)} bytes, more than bounds.max_frame_bytes = {limit}",

@@ -15,10 +15,12 @@ from collections.abc import Sequence
 from questlined.operations.context import Context
 from questlined.server import dispatch
 from questlined.server.session import Session
+from questlined.services.service import Complaint
 from questlined.wire.errors import InvalidInput, LimitReached, Unavailable
 
 log = logging.getLogger(__name__)
 BACKLOG = 128
+AGAIN_S = 1.0
 
 
 def bind(path: str, mode: int) -> socket.socket:
@@ -80,7 +82,8 @@ class Server:
     def __init__(self, ctx: Context, tasks: asyncio.TaskGroup, admins: int | None) -> None:
         self._ctx, self._tasks, self._admins = ctx, tasks, admins
         self._sessions: set[Session] = set()
-        self._servers: list[asyncio.Server] = []
+        self._listening: dict[socket.socket, asyncio.TimerHandle | None] = {}  # with the timer that opens it again
+        self._short = Complaint(log, "clients wait at the door")
         self._closed = False
 
     @property
@@ -90,18 +93,19 @@ class Server:
 
     async def start(self, sockets: Sequence[socket.socket]) -> None:
         """Accept on these."""
-        loop = asyncio.get_running_loop()
         for listening in sockets:
-            self._servers.append(
-                await loop.create_unix_server(
-                    lambda: Session(self._ctx, self.is_owner, self._accepted), sock=listening, backlog=BACKLOG
-                )
-            )
+            listening.setblocking(False)
+            listening.listen(BACKLOG)
+            self._open(listening)
 
     def stop_accepting(self) -> None:
         """Close the door; sessions go on. Clients that come now wait in systemd's socket, or are refused."""
-        for server in self._servers:
-            server.close()
+        for listening, again in self._listening.items():
+            if again is not None:
+                again.cancel()
+            asyncio.get_running_loop().remove_reader(listening)
+            listening.close()
+        self._listening.clear()
 
     def close(self) -> None:
         """End every session, and those that the loop has accepted and not yet begun."""
@@ -116,6 +120,35 @@ class Server:
         if uid in (0, os.geteuid()):
             return True
         return self._admins is not None and (gid == self._admins or self._admins in _groups(uid, gid))
+
+    def _open(self, listening: socket.socket) -> None:
+        self._listening[listening] = None
+        asyncio.get_running_loop().add_reader(listening, self._accept, listening)
+
+    def _accept(self, listening: socket.socket) -> None:
+        """Take who is there. Without a descriptor for them nobody is looked for during AGAIN_S: asyncio's own server
+        would write a traceback for each of BACKLOG tries."""
+        for _ in range(BACKLOG):
+            try:
+                connection, _address = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                self._short.because(error)
+                loop = asyncio.get_running_loop()
+                loop.remove_reader(listening)
+                self._listening[listening] = loop.call_later(AGAIN_S, self._open, listening)
+                return
+            self._short.over()
+            connection.setblocking(False)
+            self._tasks.create_task(self._serve(connection))
+
+    async def _serve(self, connection: socket.socket) -> None:
+        await asyncio.get_running_loop().connect_accepted_socket(self.session, connection)
+
+    def session(self) -> Session:
+        """What serves one connection."""
+        return Session(self._ctx, self.is_owner, self._accepted)
 
     def _accepted(self, session: Session) -> None:
         if self._closed:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 
 from questlined.attempts.runtime import Runtime
-from questlined.services.service import Wake
+from questlined.services.service import Complaint, Wake
 from questlined.wire.errors import StoreFull, Unavailable
 
 log = logging.getLogger(__name__)
@@ -19,6 +19,7 @@ class Heartbeats:
         self._runtime, self._owner, self._running = runtime, owner, running
         self.wake = Wake()
         self._last_ms = 0
+        self._late = Complaint(log, "leases were not extended")
 
     def busy(self) -> None:
         """An attempt has started. Its lease is fresh: only a loop that sleeps without end must hear of it."""
@@ -40,6 +41,7 @@ class Heartbeats:
         runtime = self._runtime
         try:
             await runtime.store.extend_own(self._owner, runtime.clock.wall_ms(), runtime.config.lease_ttl_ms)
+            self._late.over()
         except (StoreFull, Unavailable) as error:
             # The daemon's own attempts end with its lock and not by time, so nothing is lost by a late heartbeat.
-            log.warning("leases were not extended: %s, ignoring", error)
+            self._late.because(error)

@@ -13,10 +13,12 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
+from questlined.attempts import index
 from questlined.attempts.runtime import Runtime
 from questlined.clock import Clock
-from questlined.services.service import Wake
+from questlined.services.service import Complaint, Wake
 from questlined.store.changes import Changes
 from questlined.store.protocol import REQUEST_KEPT_MS, Reclaim
 from questlined.wire.errors import StoreFull, Unavailable
@@ -25,6 +27,8 @@ log = logging.getLogger(__name__)
 TICK_S = 30.0
 ANSWER_S = 1.0
 NET_S = 300.0
+LATE_S = 0.25
+HEARD_S = 1.0
 JUMP_MS = 2000  # what clocks may drift apart between two looks without anything having happened
 
 
@@ -43,10 +47,13 @@ class Reading:
 
     def jump_since(self, before: Reading) -> int:
         """By how much leases must move: the length of a suspend plus a step of the wall clock; 0 below JUMP_MS."""
-        boot = self.boot_ms - before.boot_ms
-        suspended = boot - (self.monotonic_ms - before.monotonic_ms)
-        stepped = (self.wall_ms - before.wall_ms) - boot
-        return (suspended if suspended >= JUMP_MS else 0) + (stepped if abs(stepped) >= JUMP_MS else 0)
+        suspended = (self.boot_ms - before.boot_ms) - (self.monotonic_ms - before.monotonic_ms)
+        return (suspended if suspended >= JUMP_MS else 0) + self.step_since(before)
+
+    def step_since(self, before: Reading) -> int:
+        """By how much the wall clock was set; 0 below JUMP_MS."""
+        stepped = (self.wall_ms - before.wall_ms) - (self.boot_ms - before.boot_ms)
+        return stepped if abs(stepped) >= JUMP_MS else 0
 
 
 def ask_for_directory(path: str) -> asyncio.Future[bool]:
@@ -77,6 +84,8 @@ class Rescuer:
         self._expiry: int | None = None  # when the next one runs out
         self._asked: dict[str, asyncio.Future[bool]] = {}  # looks under way
         self._missing = True  # whether a project's path may be missing
+        self._hindered = Complaint(log, "leases could not be looked after")
+        self.forgetting: asyncio.Task[None] | None = None  # of records, beside the loop
         changes.on_leases.append(self._leases_moved)
         changes.on_paths.append(self._path_gone)
 
@@ -92,10 +101,22 @@ class Rescuer:
                 if self._missing:
                     await self._look_for_paths()
                 sleep_s = await self._expire()
+                self._hindered.over()
             except (StoreFull, Unavailable) as error:
                 self._moved = self._missing = True
-                log.warning("leases could not be looked after: %s, ignoring", error)
-            await self.wake.wait(sleep_s)
+                self._hindered.because(error)
+            await self._sleep(sleep_s)
+
+    async def _sleep(self, sleep_s: float) -> None:
+        """Until woken or `sleep_s` has passed. A process that was stopped comes back late: heartbeats that were sent
+        to it meanwhile are taken before any lease is looked at."""
+        loop = asyncio.get_running_loop()
+        due = loop.time() + sleep_s
+        await self.wake.wait(sleep_s)
+        late_s = loop.time() - due
+        if late_s >= LATE_S:
+            log.warning("the daemon stood still for %.1f s: who knocked meanwhile is heard first", late_s)
+            await asyncio.sleep(HEARD_S)
 
     async def _follow_clocks(self) -> None:
         """Move every lease by what the clocks jumped, before anything is reclaimed."""
@@ -104,6 +125,8 @@ class Rescuer:
         if jump:
             log.warning("the machine slept or its clock was set: leases move by %d ms", jump)
             await self._runtime.store.shift_leases(jump)
+            if step := now.step_since(self._reading):
+                await self._runtime.store.shift_retries(step)
             self._tick()  # time gates may be open by now
         self._reading = now
 
@@ -152,10 +175,24 @@ class Rescuer:
         del self._asked[path]
         return found
 
+    async def _forget_records(self) -> None:
+        """Delete a page of indexes whose time is over: the files, then what is known of them. Their disk may hang, and
+        leases do not wait for it."""
+        runtime = self._runtime
+        try:
+            old = await runtime.store.old_records(runtime.clock.wall_ms() - runtime.config.records_keep_ms)
+            if old:
+                await runtime.disk.do(lambda: index.remove([Path(each.path) for each in old]))
+                await runtime.store.forget_records(old)
+        except (StoreFull, Unavailable) as error:
+            log.warning("old records could not be deleted: %s, ignoring", error)
+
     async def _turn_net(self) -> None:
         runtime = self._runtime
         self._net_ms = runtime.clock.monotonic_ms()
         self._moved = self._missing = True
         while await runtime.store.forget_requests(runtime.clock.wall_ms() - REQUEST_KEPT_MS):
             pass  # a page each, so that others have their turn
+        if self.forgetting is None or self.forgetting.done():
+            self.forgetting = runtime.tasks.create_task(self._forget_records())
         self._tick()

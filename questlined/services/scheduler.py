@@ -14,9 +14,9 @@ from pathlib import Path
 
 from questlined.attempts.runner import Attempt
 from questlined.attempts.runtime import Runtime
-from questlined.services.service import Wake
+from questlined.services.service import Complaint, Wake
 from questlined.store.changes import Changes
-from questlined.store.protocol import Claim, Claimed
+from questlined.store.protocol import Claim, Claimed, ClaimNow, Token
 from questlined.wire.errors import StoreFull, Unavailable
 
 log = logging.getLogger(__name__)
@@ -32,6 +32,7 @@ class Scheduler:
         self._runtime, self._owner = runtime, owner
         self.wake = Wake()
         self._attempts: dict[str, Attempt] = {}
+        self._beyond: set[Attempt] = set()  # those that a person runs: they take no slot
         # Slots of attempts and of claims under way; an attempt gives its own back when only its outcome is still to be
         # written.
         self._taken = 0
@@ -43,6 +44,7 @@ class Scheduler:
         self._due: int | None = 0  # when the next time gate opens; 0: look it up
         self._disk_checked_ms: int | None = None
         self.disk_low: str | None = None
+        self._refused = Complaint(log, "nothing can be claimed")
         self.on_busy: Callable[[], None] = lambda: None
         changes.on_claimable.append(self._claimable)
         changes.on_due.append(self._gate_set)
@@ -52,6 +54,11 @@ class Scheduler:
     def running(self) -> int:
         """Attempts under way."""
         return len(self._attempts)
+
+    @property
+    def in_slots(self) -> int:
+        """Of these, the ones that scheduler.max_concurrent counts."""
+        return len(self._attempts) - len(self._beyond)
 
     def last_output(self, quest: str) -> int | None:
         """Epoch ms of a running quest's last output, as far as it was seen."""
@@ -78,10 +85,11 @@ class Scheduler:
             try:
                 await self._fill()
                 again_s = await self._sleep_s()
+                self._refused.over()
                 if self.disk_low is not None:  # nobody tells when there is space again
                     again_s = DISK_AGAIN_S if again_s is None else min(again_s, DISK_AGAIN_S)
             except (StoreFull, Unavailable) as error:
-                log.warning("nothing can be claimed: %s, ignoring", error)
+                self._refused.because(error)
                 again_s = STORE_AGAIN_S
             await self.wake.wait(again_s)
 
@@ -92,6 +100,63 @@ class Scheduler:
             attempt.leave(at_once=at_once)
         # What a claim under way gives is started, told to leave, and waited for.
         await self._idle.wait()
+
+    async def run_now(
+        self, quest: str | None, project: str | None, token: Token | None, *, attended: bool
+    ) -> Claimed | None:
+        """Claim a quest, or the best of a project, for a person and start it beside all that runs: past pause,
+        max_concurrent and the other concurrency limits. None where the project has none.
+
+        Where the caller is cancelled meanwhile, what was claimed is run all the same, or if `attended` interrupted.
+        Raises what the store's claim_now does, Unavailable while the daemon stops, StoreFull while the disk is low."""
+        if self._stopping:
+            raise Unavailable("the daemon is stopping", hint="run it when the daemon is back", retryAfterMs=5000)
+        if self._disk_is_low():
+            raise StoreFull(
+                f"nothing is started: {self.disk_low}",
+                hint="free some space, or lower disk.min_free_bytes",
+                setting="disk.min_free_bytes",
+                retryAfterMs=int(DISK_AGAIN_S * 1000),
+            )
+        config, now = self._runtime.config, self._runtime.clock.wall_ms()
+        wish = ClaimNow(self._owner, now, config.lease_ttl_ms, config.limits, quest, project, token)
+        claiming = self._runtime.tasks.create_task(self._claim_now(wish))
+        try:
+            answer = await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            if attended:
+                claiming.add_done_callback(self._abandoned)
+            raise
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def interrupt(self, quest: str, attempt: int) -> None:
+        """The client for whom this attempt runs went away. Nothing where it has ended."""
+        found = self._attempts.get(quest)
+        if found is not None and found.claimed.run.attempt == attempt:
+            found.stop("client_gone")
+
+    def _abandoned(self, claiming: asyncio.Task[Claimed | Exception | None]) -> None:
+        claimed = None if claiming.cancelled() else claiming.result()
+        if isinstance(claimed, Claimed):
+            self.interrupt(claimed.quest.id, claimed.run.attempt)
+
+    async def _claim_now(self, wish: ClaimNow) -> Claimed | Exception | None:
+        """In a task of its own, which must not fail: what is claimed is started, whatever becomes of the caller."""
+        self._claims += 1
+        self._idle.clear()
+        try:
+            claimed = await self._runtime.store.claim_now(wish)
+            if claimed is not None and not claimed.again:
+                self._beyond.add(self._start(claimed, lambda: None))
+        except Exception as error:
+            return error
+        else:
+            return claimed
+        finally:
+            self._claims -= 1
+            self._rest()
 
     async def _fill(self) -> None:
         """Claim until no slot is free or nothing is claimable."""
@@ -115,25 +180,27 @@ class Scheduler:
         try:
             claimed = await self._runtime.store.claim(claim)
             for each in claimed:
-                self._start(each)
+                self._start(each, self._slot_free)
         finally:
             self._taken -= most - len(claimed)
             self._claims -= 1
             self._rest()
         return len(claimed)
 
-    def _start(self, claimed: Claimed) -> None:
-        attempt = Attempt(self._runtime, claimed, self._slot_free)
+    def _start(self, claimed: Claimed, ending: Callable[[], None]) -> Attempt:
+        attempt = Attempt(self._runtime, claimed, ending)
         self._attempts[claimed.quest.id] = attempt
         if self._stopping:
             attempt.leave()
         self._runtime.tasks.create_task(self._attend(attempt))
         self.on_busy()
+        return attempt
 
     async def _attend(self, attempt: Attempt) -> None:
         try:
             await attempt.run()
         finally:
+            self._beyond.discard(attempt)
             # The quest may have been claimed again, together with its end.
             if self._attempts.get(attempt.claimed.quest.id) is attempt:
                 del self._attempts[attempt.claimed.quest.id]
@@ -184,6 +251,10 @@ class Scheduler:
         if attempt is not None:
             attempt.stop("cancelled")
 
+    def shortage(self) -> str | None:
+        """Why nothing is started on this disk; looked at also while no slot is free and nobody else looks."""
+        return self.disk_low if self._disk_is_low() else None
+
     def _disk_is_low(self) -> bool:
         """Whether the state's disk is below disk.min_free_bytes; looked at once a second at most."""
         now = self._runtime.clock.monotonic_ms()
@@ -197,6 +268,7 @@ class Scheduler:
         self.disk_low = _shortage(self._runtime.artifacts, self._runtime.config.min_free_bytes)
         if self.disk_low and not was:
             log.error("claims pause: %s", self.disk_low)
+            self.wake.set()  # whoever looked: the loop looks again and again from now on
         elif was and not self.disk_low:
             log.warning("claims go on: enough is free again")
 

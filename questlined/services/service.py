@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Protocol
 
@@ -15,6 +16,24 @@ class Service(Protocol):
     async def run(self, started: Callable[[], None]) -> None:
         """Serve until cancelled; call `started` once. A failure takes the daemon down, so that systemd restarts it."""
         ...
+
+
+class Complaint:
+    """A trouble that is met at each try and said once, until it is over."""
+
+    def __init__(self, log: logging.Logger, what: str) -> None:
+        self._log, self._what = log, what
+        self._said = False
+
+    def because(self, error: Exception) -> None:
+        """It is met."""
+        if not self._said:
+            self._said = True
+            self._log.warning("%s: %s, ignoring", self._what, error)
+
+    def over(self) -> None:
+        """It is not there: the next one is another."""
+        self._said = False
 
 
 class Wake:

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from questlined.services.service import Service, Wake
 from questlined.sysd.notify import Notifier
+from questlined.wire.errors import StoreFull, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +50,8 @@ class Watchdog:
                     await self._touch()
             except TimeoutError:
                 late.append("writer")
+            except (StoreFull, Unavailable):
+                pass  # it came round; that nothing can be written is no fault that a restart would mend
             if late and self._store_busy():
                 late = []  # the writer tries again and again for another program's lock, and they all wait for it
             if late:

@@ -20,13 +20,12 @@ class Changes:
         self.on_due: list[Callable[[int], None]] = []
         self.on_stop: list[Callable[[str], None]] = []
         self._watchers: dict[str, set[asyncio.Event]] = {}
+        self._anyone: set[asyncio.Event] = set()
         self._claimers: dict[str, set[asyncio.Event]] = {}  # by project
 
     def publish(self, effects: Effects) -> None:
         """Called with each batch's effects after its COMMIT."""
-        for quest in effects.changed if self._watchers else ():
-            for event in self._watchers.get(quest, ()):
-                event.set()
+        self._wake_watchers(effects)
         for quest in effects.stop:
             for stop in self.on_stop:
                 stop(quest)
@@ -45,9 +44,10 @@ class Changes:
                 wake()
 
     @contextmanager
-    def watching(self, quest: str) -> Iterator[asyncio.Event]:
-        """An event that is set at each change of the quest's state; the watcher clears it."""
-        event = asyncio.Event()
+    def watching(self, quest: str, event: asyncio.Event | None = None) -> Iterator[asyncio.Event]:
+        """An event, the watcher's own or a new one, that is set at each change of the quest's state; the watcher clears
+        it."""
+        event = event or asyncio.Event()
         self._watchers.setdefault(quest, set()).add(event)
         try:
             yield event
@@ -55,6 +55,21 @@ class Changes:
             self._watchers[quest].discard(event)
             if not self._watchers[quest]:
                 del self._watchers[quest]
+
+    @property
+    def watchers(self) -> int:
+        """How many watch everything."""
+        return len(self._anyone)
+
+    @contextmanager
+    def anything(self) -> Iterator[asyncio.Event]:
+        """An event that is set at each commit; the watcher clears it."""
+        event = asyncio.Event()
+        self._anyone.add(event)
+        try:
+            yield event
+        finally:
+            self._anyone.discard(event)
 
     @contextmanager
     def claimable(self, project: str) -> Iterator[asyncio.Event]:
@@ -67,6 +82,13 @@ class Changes:
             self._claimers[project].discard(event)
             if not self._claimers[project]:
                 del self._claimers[project]
+
+    def _wake_watchers(self, effects: Effects) -> None:
+        for event in self._anyone:
+            event.set()
+        for quest in effects.changed if self._watchers else ():
+            for event in self._watchers.get(quest, ()):
+                event.set()
 
     def _wake_claimers(self, projects: set[str]) -> None:
         for project in self._claimers if EVERYWHERE in projects else projects:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -18,8 +19,11 @@ class StateLock:
         self._descriptor: int | None = None
 
     def acquire(self, holder: dict[str, object]) -> None:
-        """Take the lock and write the holder down. Raises Unavailable, naming the daemon that has it."""
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        """Take the lock and write the holder down. Raises Unavailable, naming the daemon that has it, or the fault."""
+        try:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise Unavailable(f"{self.path}: {error.strerror}", hint="is the disk well, and yours to write?") from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -29,14 +33,20 @@ class StateLock:
                 f"{self.path.parent} belongs to another questlined: {first}",
                 hint="use that one, stop it, or choose another QUESTLINED_STATE",
             ) from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(holder).encode() + b"\n", 0)
         self._descriptor = descriptor
+        self._describe(json.dumps(holder).encode() + b"\n")
+
+    def _describe(self, holder: bytes) -> None:
+        """For people. The lock holds without it, on a disk that is full or has become read-only."""
+        assert self._descriptor is not None
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, holder, 0)
 
     def release(self) -> None:
         """Let go. The file stays: removing it would let two daemons hold locks on two files of one name."""
         if self._descriptor is not None:
-            os.ftruncate(self._descriptor, 0)
+            self._describe(b"")
             os.close(self._descriptor)
             self._descriptor = None
 

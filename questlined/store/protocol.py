@@ -7,15 +7,16 @@ may raise StoreFull or Unavailable, and then nothing was written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from asyncio import Future
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from questlined.core.gates import Situation
 from questlined.core.limits import NO_LIMITS, Limits
 from questlined.core.quest import NewQuest
 from questlined.core.retry import Policy
-from questlined.store.rows import Artifact, Event, OpenRun, Project, Quest, Run
+from questlined.store.reading import Reads
+from questlined.store.rows import OldRecords, Quest, Run
 
 REQUEST_KEPT_MS = 24 * 3600 * 1000
 
@@ -78,12 +79,27 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimNow:
+    """Take `quest`, or without it the best of `project`, for the daemon itself because a person says so: past pause and
+    concurrency, a quest that is named past its time gates, too."""
+
+    owner: str
+    now: int
+    lease_ms: int
+    limits: Limits = NO_LIMITS
+    quest: str | None = None
+    project: str | None = None
+    token: Token | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Claimed:
-    """A quest under its new lease."""
+    """A quest under its new lease; `again`: as an earlier call with this token was given it, and it may be over."""
 
     quest: Quest
     run: Run
     path: str | None
+    again: bool = False
 
     @property
     def fence(self) -> Fence:
@@ -161,6 +177,40 @@ class Steer:
 
 
 @dataclass(frozen=True, slots=True)
+class Edit:
+    """New values for a quest that waits; None leaves one as it is. "" clears `context` and `lane`, 0 `not_before` and
+    `timeout_ms`. `max_attempts` is as people count, without refunds, 0 for no bound. `check` is given the quest as it
+    will be, and raises where that breaks a rule; a pure function, called inside the transaction."""
+
+    quest: str
+    now: int
+    check: Callable[[Quest], None]
+    task: str | None = None
+    context: str | None = None
+    name: str | None = None
+    priority: int | None = None
+    not_before: int | None = None
+    timeout_ms: int | None = None
+    max_attempts: int | None = None
+    lane: str | None = None
+    lane_slots: Mapping[str, int] = field(default_factory=dict)
+    token: Token | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A person keeps a quest out of the queue. `choices` is a JSON array."""
+
+    quest: str
+    now: int
+    reason: str | None = None
+    question: str | None = None
+    choices: str | None = None
+    notify: frozenset[str] = frozenset()
+    token: Token | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Pausing:
     """Pause or resume a project, or with `project` None the whole daemon."""
 
@@ -183,37 +233,22 @@ class Reclaim:
     notify: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A page of quests, newest first, after the quest `cursor`. Empty filters match everything."""
+class Store(Reads, Protocol):
+    """See the module's docstring."""
 
-    limit: int
-    project: str | None = None
-    states: tuple[str, ...] = ()
-    role: str | None = None
-    lane: str | None = None
-    submitter: int | None = None
-    cursor: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a claimer is told: the project's last ended attempts, and what else runs in it."""
-
-    before: tuple[Run, ...]
-    running: tuple[Run, ...]
-
-
-class Store(Protocol):
-    """See the module's docstring. Reads see every write that was answered before them."""
-
-    async def add(self, request: Add) -> list[str]:
-        """The ids, in order. A quest with a failed or cancelled dependency is stored as failed by it. Raises
+    def add(self, request: Add) -> Future[list[str]]:
+        """The ids, in order. Taken at once: of two that are asked for, the first is stored first, and they may share
+        a transaction. A quest with a failed or cancelled dependency is stored as failed by it. Raises
         DependencyInvalid (not_found, cross_project), LimitReached (bounds.max_waiting)."""
         ...
 
     async def claim(self, request: Claim) -> list[Claimed]:
         """Up to `most` quests, best first: priority, then age; none where every gate is closed."""
+        ...
+
+    async def claim_now(self, request: ClaimNow) -> Claimed | None:
+        """The quest under its lease; None where the project has none to claim. Raises NotFound, and WrongState that
+        names the gate which holds a quest that is named."""
         ...
 
     async def started(self, request: Started) -> bool:
@@ -246,6 +281,15 @@ class Store(Protocol):
         DedupeConflict."""
         ...
 
+    async def edit(self, request: Edit) -> str:
+        """The quest's id. Raises NotFound, WrongState, and what `check` raises."""
+        ...
+
+    async def block(self, request: Block) -> str:
+        """The quest's id; it is blocked, or will be when the attempt ends that this store's daemon runs. Raises
+        NotFound, WrongState."""
+        ...
+
     async def pause(self, request: Pausing) -> None:
         """Close or open the gate of a project or of the daemon."""
         ...
@@ -267,6 +311,10 @@ class Store(Protocol):
         """Move every lease by a suspend's length or a step of the wall clock."""
         ...
 
+    async def shift_retries(self, delta_ms: int) -> None:
+        """Move the end of every backoff by a step of the wall clock. What somebody set, as not-before, stays."""
+        ...
+
     async def path_missing(self, project: str, missing: bool) -> None:
         """Close or open a project's path gate."""
         ...
@@ -279,86 +327,12 @@ class Store(Protocol):
         """Drop kept answers older than `before`; how many."""
         ...
 
-    async def quest(self, quest: str) -> Quest | None:
-        """One quest."""
-        ...
-
-    async def matching(self, prefix: str, submitter: int | None = None) -> list[str]:
-        """Up to ten ids that begin so; with `submitter` those of this uid only."""
-        ...
-
-    async def page(self, request: Page) -> list[Quest]:
-        """Quests, newest first. Raises NotFound for an unknown cursor."""
-        ...
-
-    async def dependencies(self, quests: Sequence[str]) -> dict[str, list[str]]:
-        """What each of these depends on."""
-        ...
-
-    async def runs(self, quest: str, after: int, limit: int) -> list[Run]:
-        """Attempts with a number above `after`, oldest first."""
-        ...
-
-    async def run(self, quest: str, attempt: int) -> Run | None:
-        """One attempt."""
-        ...
-
-    async def run_numbered(self, project: str, number: int) -> Run | None:
-        """The attempt with this run number."""
-        ...
-
-    async def surroundings(self, project: str, quest: str) -> Surroundings:
-        """Other attempts of the project, for one who claimed `quest`."""
-        ...
-
-    async def events(self, *, quest: str | None, project: str | None, before: int | None, limit: int) -> list[Event]:
-        """Events with a number below `before`, newest first: of a quest, a project, or all."""
-        ...
-
-    async def artifacts(self, quest: str) -> list[Artifact]:
-        """Files of every attempt."""
-        ...
-
-    async def situation(self, quest: str, now: int) -> Situation | None:
-        """All that decides whether a quest may run."""
-        ...
-
-    async def counts(self, project: str | None) -> dict[str, int]:
-        """Quests by state, all seven, kept and not counted."""
-        ...
-
-    async def project(self, key: str) -> Project | None:
-        """One project."""
-        ...
-
-    async def registered_paths(self) -> list[tuple[str, str]]:
-        """(path, key) of projects that capture directories below them."""
-        ...
-
-    async def missing_paths(self) -> list[tuple[str, str]]:
-        """(key, path) of projects whose path gate is closed and that have a path."""
-        ...
-
-    async def daemon_paused(self) -> str | None:
-        """The reason, "" without one, None when not paused."""
-        ...
-
-    async def next_due(self) -> int | None:
-        """When the next time gate opens."""
-        ...
-
-    async def next_expiry(self) -> int | None:
-        """When the next outside lease runs out."""
-        ...
-
-    async def open_runs(self) -> list[OpenRun]:
-        """Attempts that a daemon of this store holds."""
-        ...
-
-    async def fault(self) -> str | None:
-        """What is wrong with the store itself, None where nothing was found."""
+    async def forget_records(self, records: Sequence[OldRecords]) -> int:
+        """Drop what is known of these indexes, whose files are gone; how many."""
         ...
 
     async def touch(self) -> None:
-        """Returns when the writer has come round; writes nothing."""
+        """Returns when the writer has come round; writes nothing, but to see whether it can after it could not.
+
+        Raises Unavailable, StoreFull."""
         ...

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any
-
-from questlined.core.quest import NewQuest
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +59,6 @@ class Quest:
     choices: str | None
     reason: str | None
     timeout_ms: int | None
-
-
-_COUNTERS = frozenset({"attempts", "retain_until_consumed", "lease_gen", "own", "refunds", "interruptions", "unmet"})
-_GIVEN = tuple(column.name for column in fields(NewQuest) if column.name not in ("external", "depends_on"))
-_BLANK: dict[str, Any] = {column.name: 0 if column.name in _COUNTERS else None for column in fields(Quest)}
-
-
-def as_stored(new: NewQuest) -> Quest:
-    """The row that a new quest without dependencies has become, without asking for it."""
-    known = {"state": "queued", "updated_at": new.created_at, "external": int(new.external)}
-    return Quest(**{**_BLANK, **{name: getattr(new, name) for name in _GIVEN}, **known})
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +131,15 @@ class Artifact:
     path: str
     bytes: int
     created_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class OldRecords:
+    """The index of an attempt's records, which is to be deleted."""
+
+    quest_id: str
+    attempt: int
+    path: str
 
 
 @dataclass(frozen=True, slots=True)

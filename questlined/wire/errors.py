@@ -22,7 +22,7 @@ class QuestlineError(Exception):
     exit_status = 70
     fields: tuple[str, ...] = ()
 
-    def __init__(self, message: str, *, hint: str = "", **details: object) -> None:
+    def __init__(self, message: str, /, *, hint: str = "", **details: object) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint

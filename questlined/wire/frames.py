@@ -6,7 +6,11 @@ NUL = b"\0"
 
 
 class FrameTooLong(Exception):
-    """A frame passed the limit before its NUL came."""
+    """A frame passed the limit before its NUL came. `frames` came whole before it, in the same read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frames: list[bytes] = []
 
 
 class Framer:
@@ -19,18 +23,25 @@ class Framer:
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take what was read, give the frames it completes, without their NUL. Raises FrameTooLong."""
-        if NUL not in data:
-            self._keep(data)
-            return []
         *complete, rest = data.split(NUL)
-        if self._parts:
-            self._keep(complete[0])
-            complete[0] = b"".join(self._parts)
+        given: list[bytes] = []
+        try:
+            for frame in complete:
+                given.append(self._whole(frame))
+            self._keep(rest)
+        except FrameTooLong as error:
+            error.frames = given
+            raise
+        return given
+
+    def _whole(self, last: bytes) -> bytes:
+        """The frame that ends with `last`."""
+        if not self._parts and len(last) <= self.limit:
+            return last
+        self._keep(last)
+        whole = b"".join(self._parts)
         self._parts, self._size = [], 0
-        if any(len(frame) > self.limit for frame in complete):
-            raise FrameTooLong
-        self._keep(rest)
-        return complete
+        return whole
 
     def _keep(self, data: bytes) -> None:
         if not data:

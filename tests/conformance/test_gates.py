@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from questlined.core.limits import Limits
-from questlined.store.protocol import Pausing, ProjectRef
+from questlined.store.protocol import ClaimNow, Pausing, ProjectRef
 from questlined.wire.errors import LimitReached
 from tests.support.stores import PROJECT, Bench, scenario
 
@@ -127,3 +127,13 @@ async def test_of_many_that_are_due_together_the_best_is_claimed_first(bench: Be
         turns += 1
         assert turns < 5
     assert [each.quest.priority for each in claimed] == [9, 0]
+
+
+@scenario
+async def test_the_next_that_a_person_runs_may_have_come_due_this_moment(bench: Bench) -> None:
+    first = await bench.add(scheduled_at=bench.clock.wall_ms() + 1000)
+    await bench.add()
+    bench.clock.advance(1000)
+    claimed = await bench.store.claim_now(ClaimNow("daemon-1", bench.clock.wall_ms(), 120_000, project="/p"))
+    assert claimed
+    assert claimed.quest.id == first

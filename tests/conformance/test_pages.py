@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from questlined.store.protocol import Page
-from questlined.store.rows import as_stored
+from questlined.store.reading import Page
 from questlined.wire.errors import NotFound
 from tests.support.stores import Bench, scenario
 
@@ -40,11 +39,3 @@ async def test_a_page_holds_no_more_of_a_text_than_it_shows(bench: Bench) -> Non
     for page in (Page(9, project="/p"), Page(9, project="/p", states=("queued",)), Page(9)):
         (row,) = await bench.store.page(page)
         assert (len(row.task), len(row.context or "")) == (201, 201)
-
-
-@scenario
-async def test_a_new_quests_row_is_known_without_asking(bench: Bench) -> None:
-    """What is shown of an add is what was stored."""
-    quest = bench.quest(lane="a", external=True, context="c", timeout_ms=5, submitter_uid=7, priority=3)
-    await bench.store.add(bench.request(quest))
-    assert await bench.store.quest(quest.id) == as_stored(quest)

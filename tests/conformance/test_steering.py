@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from questlined.store.protocol import Page, Token
+from questlined.store.protocol import Token
+from questlined.store.reading import Page
 from questlined.wire.errors import Conflict, WrongState
 from tests.support.stores import Bench, reclaim, scenario
 
@@ -120,3 +121,31 @@ async def test_counts_follow_every_move(bench: Bench) -> None:
     }
     await bench.finish(claimed)
     assert (await bench.store.counts("/p"))["done"] == 1
+
+
+@scenario
+async def test_changes_of_one_quest_in_one_millisecond_are_all_told(bench: Bench) -> None:
+    """Cancelled, queued again and cancelled again while the clock stands: two notifications, no refusal."""
+    quest, told = await bench.add(), frozenset({"cancelled"})
+    for _ in range(2):
+        await bench.store.cancel(bench.steer(quest, notify=told))
+        assert await bench.state(quest) == "cancelled"
+        await bench.store.retry(bench.steer(quest))
+    assert await bench.state(quest) == "queued"
+
+
+@scenario
+async def test_what_is_told_of_an_end_never_meets_what_was_told_of_a_dependency(bench: Bench) -> None:
+    """A quest fails by its dependency at the journal's fourth event, and later by itself in its fourth attempt."""
+    told = frozenset({"failed"})
+    root = await bench.add()
+    child = await bench.add(depends_on=(root,), max_attempts=4)
+    await bench.store.cancel(bench.steer(root, notify=told))
+    await bench.store.retry(bench.steer(root))
+    (claimed,) = await bench.claim_own()
+    await bench.finish(claimed)
+    for expected in ("queued", "queued", "queued", "failed"):
+        bench.clock.advance(10_000)
+        (claimed,) = await bench.claim_own()
+        assert claimed.quest.id == child
+        assert await bench.finish(claimed, "failed", notify=told) == expected

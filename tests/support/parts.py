@@ -69,7 +69,14 @@ class Parts:
 
 
 @asynccontextmanager
-async def parts(folder: Path, config: str = "", clock: Clock | None = None) -> AsyncIterator[Parts]:
+async def parts(
+    folder: Path,
+    config: str = "",
+    clock: Clock | None = None,
+    *,
+    base: str = SHELL,
+    patience_s: float = PATIENCE_S,
+) -> AsyncIterator[Parts]:
     """All of them, started. Services are cancelled at the end."""
     clock = clock or SystemClock()
     changes, seen, serving = Changes(), list[Effects](), list[asyncio.Task[None]]()
@@ -82,11 +89,11 @@ async def parts(folder: Path, config: str = "", clock: Clock | None = None) -> A
     project.mkdir(exist_ok=True)
     store = await SqliteStore.open(folder / "quests.sqlite", clock, publish)
     try:
-        async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
+        async with asyncio.timeout(patience_s), asyncio.TaskGroup() as tasks:
             runtime = Runtime(
                 store=store,
                 store_uuid=store.uuid,
-                config=from_text(SHELL + config),
+                config=from_text(base + config),
                 clock=clock,
                 tasks=tasks,
                 family=Family(),

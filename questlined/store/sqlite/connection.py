@@ -106,7 +106,17 @@ def _refuse_unfit(path: Path) -> None:
     # A log beside it must be read, too. Without one, `immutable` keeps SQLite from making one.
     real = path.resolve()
     logs = [real.with_name(real.name + end) for end in ("-wal", "-journal")]
-    how = "mode=ro" if any(log.exists() for log in logs) else "mode=ro&immutable=1"
+    try:
+        _look(path, "mode=ro" if any(log.exists() for log in logs) else "mode=ro&immutable=1")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_READONLY_ROLLBACK:
+            raise
+        # A transaction was cut off, ours while the file was being made, for instance. What was there before it can
+        # only be seen when it is rolled back, which any program does that opens the file.
+        _look(path, "mode=rw")
+
+
+def _look(path: Path, how: str) -> None:
     db = sqlite3.connect(f"file:{_escaped(path)}?{how}", uri=True, isolation_level=None)
     try:
         db.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
@@ -126,9 +136,14 @@ def _writer(path: Path, store_uuid: str, now: int) -> sqlite3.Connection:
         db.execute("PRAGMA journal_mode = wal")
         db.execute("PRAGMA synchronous = full")
         db.execute("PRAGMA foreign_keys = on")
-        db.execute("PRAGMA cache_size = -4000")
+        db.execute(
+            "PRAGMA cache_size = -16000"
+        )  # what adds touch of two indexes without order must fit, or it is written twice
         db.execute("PRAGMA temp_store = memory")
         db.execute("PRAGMA journal_size_limit = 67108864")
+        # A page is often written again before that, and is then copied into the file once for all. 16 MB are what the
+        # first piece of the log's index holds: reads do not get slower.
+        db.execute("PRAGMA wal_autocheckpoint = 4000")
         migrate.upgrade(db, store_uuid=store_uuid, now=now)
         migrate.make_touched(db)
     except BaseException:

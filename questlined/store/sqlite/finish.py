@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from questlined.core.classes import CLASSES, OUTCOMES
 from questlined.core.retry import Settlement, Standing, settle
-from questlined.core.states import FINAL
+from questlined.core.states import CLAIMABLE, FINAL
 from questlined.core.verdicts import Verdict, judged
 from questlined.store.effects import Effects
 from questlined.store.protocol import Fence, Finish, Reclaim, Sealed
-from questlined.store.rows import Quest
+from questlined.store.rows import OldRecords, Quest
 from questlined.store.sqlite import cascade, gates
 from questlined.store.sqlite.leases import held
 from questlined.store.sqlite.requests import Operation
@@ -23,6 +23,7 @@ _verdict = _sql.one("run_verdict_get", value)
 _quest_settle = _sql.count("quest_settle")
 _run_settle = _sql.count("run_settle")
 _artifacts = _sql.count("artifacts_insert")
+_records_forget = _sql.count("records_forget")
 _expired = _sql.many("expired", Quest)
 _held_by_daemons = _sql.many("held_by_daemons", Quest)
 _event = Family("steering").count("event")
@@ -65,8 +66,9 @@ def _end(db: sqlite3.Connection, quest: Quest, request: Finish, effects: Effects
     _write(db, quest, request, klass, after, verdict)
     _journal(db, quest, request, klass, after, event)
     effects.changed[quest.id] = after.state
-    if after.retry_at is not None:
-        effects.until(after.retry_at)
+    opens = max(quest.scheduled_at, after.retry_at or 0)
+    if after.state in CLAIMABLE and opens > request.now:
+        effects.until(opens)
     if after.state in request.notify:
         _notify(db, quest, request, after)
     if after.state in ("failed", "cancelled"):
@@ -153,7 +155,6 @@ def _journal(
 def _notify(db: sqlite3.Connection, quest: Quest, request: Finish, after: Settlement) -> None:
     _outbox(
         db,
-        delivery=f"state:{quest.id}:{quest.lease_gen}",
         quest=quest.id,
         attempt=quest.attempts,
         now=request.now,
@@ -199,5 +200,12 @@ def _recover(
 
 
 FINISH = Operation("finish", _finish)
+
+
+def _forget_records(db: sqlite3.Connection, records: Sequence[OldRecords], _effects: Effects) -> int:
+    return _records_forget(db, records=json.dumps([(each.quest_id, each.attempt) for each in records]))
+
+
+FORGET_RECORDS = Operation("forget_records", _forget_records)
 EXPIRE = Operation("expire", _expire)
 RECOVER = Operation("recover", _recover)

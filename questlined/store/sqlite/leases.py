@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import sqlite3
 
+from questlined.core import states
+from questlined.core.gates import binding
 from questlined.store.effects import EVERYWHERE, Effects
-from questlined.store.protocol import Claim, Claimed, Extended, Fence, Started
+from questlined.store.protocol import Claim, Claimed, ClaimNow, Extended, Fence, Started
 from questlined.store.rows import Quest, Run
-from questlined.store.sqlite import gates
+from questlined.store.sqlite import gates, reads
 from questlined.store.sqlite.requests import Operation, forget
 from questlined.store.sqlite.statements import Family, columns, value
-from questlined.wire.errors import StaleLease
+from questlined.wire.errors import NotFound, StaleLease, WrongState
 
 _sql = Family("leases")
 _head_daemon = _sql.one("head_for_daemon", columns)
 _head_outside = _sql.one("head_for_outside", columns)
+_head_now = _sql.one("head_now", columns)
+_place = _sql.one("place", columns)
 _lane_slots = _sql.one("lane_slots", value)
 _lane_taken = _sql.many("lane_taken", value)
 _claim = _sql.one("claim", Quest)
@@ -29,11 +33,20 @@ _quest_started = _sql.one("quest_started", columns)
 _run_started = _sql.count("run_started")
 _run_verdict = _sql.count("run_verdict")
 _shift = _sql.count("shift_leases")
+_shift_retries = _sql.count("shift_retries")
 _promote = _sql.count("promote")
 _event = Family("steering").count("event")
 _quest = Family("steering").one("quest", Quest)
 _project_path = Family("adds").one("project_path", value)
 
+# Why a person's wish to run a quest is refused → what to do.
+_UNCLAIMABLE = {
+    "running": "qlctl follow {} shows what it does",
+    "blocked": "it waits for a person: qlctl retry {} queues it again",
+    "done": "add another quest to do it once more",
+    "failed": "qlctl retry {} queues it again",
+    "cancelled": "qlctl retry {} queues it again",
+}
 PROMOTED_AT_ONCE = 500  # the LIMIT of promote, so that no transaction grows with the queue
 
 
@@ -114,13 +127,50 @@ def _free_slot(db: sqlite3.Connection, project: str, lane: str) -> int:
     return next(slot for slot in range(1, slots + 1) if slot not in taken)
 
 
+def _claim_now(db: sqlite3.Connection, request: ClaimNow, effects: Effects) -> Claimed | None:
+    if request.quest is None:
+        _promote_due(db, request.now, effects)  # a better one may have come due this moment
+        place = _head_now(db, project=request.project)
+    else:
+        _refuse_gated(db, request.quest, request.now)
+        place = _place(db, quest=request.quest)
+    if place is None:
+        return None
+    claim = Claim(request.owner, request.now, request.lease_ms, own=True, limits=request.limits)
+    claimed = _take(db, claim, *place)
+    effects.changed[claimed.quest.id] = "running"
+    return claimed
+
+
+def _refuse_gated(db: sqlite3.Connection, quest_id: str, now: int) -> None:
+    """Raises where a quest may not run even though a person says so."""
+    quest, situation = _quest(db, quest=quest_id), reads.situation(db, quest_id, now)
+    if quest is None or situation is None:
+        raise NotFound(f"there is no quest {quest_id}", hint="see qlctl list --all-projects", id=quest_id)
+    if not states.allowed(quest.state, "claim"):
+        raise WrongState(
+            f"{quest_id} is {quest.state}{'' if quest.state == 'blocked' else ' already'}",
+            hint=_UNCLAIMABLE[quest.state].format(quest_id),
+            id=quest_id,
+            state=quest.state,
+        )
+    closed = "; ".join(f"{gate.gate}: {gate.detail}" for gate in binding(situation))
+    if closed:
+        raise WrongState(
+            f"{quest_id} cannot run now: {closed}",
+            hint="only pause, concurrency and time gates are passed by; qlctl why shows all of them",
+            id=quest_id,
+            state=quest.state,
+        )
+
+
 def _claimed_again(db: sqlite3.Connection, kept: list[list[object]]) -> list[Claimed]:
     """The answer to a repeated claim: the same attempts, as they are now."""
     again = []
     for quest_id, attempt in kept:
         quest, run = _quest(db, quest=quest_id), _run_get(db, quest=quest_id, attempt=attempt)
         if quest is not None and run is not None:
-            again.append(Claimed(quest, run, _project_path(db, key=quest.project)))
+            again.append(Claimed(quest, run, _project_path(db, key=quest.project), again=True))
     return again
 
 
@@ -180,10 +230,20 @@ CLAIM: Operation[Claim, list[Claimed]] = Operation(
     again=_claimed_again,
     empty=lambda claimed: not claimed,
 )
+CLAIM_NOW: Operation[ClaimNow, Claimed | None] = Operation(
+    "claim",
+    _claim_now,
+    keep=lambda claimed: [[claimed.quest.id, claimed.run.attempt]] if claimed else [],
+    again=lambda db, kept: next(iter(_claimed_again(db, kept)), None),
+    empty=lambda claimed: claimed is None,
+)
 STARTED = Operation("started", _started)
 HEARTBEAT = Operation("heartbeat", _heartbeat)
 VERDICT = Operation("verdict", _verdict)
 EXTEND_OWN = Operation("extend_own", _own)
 SHIFT = Operation("shift_leases", _shift_leases)
+SHIFT_RETRIES: Operation[int, int] = Operation(
+    "shift_retries", lambda db, delta, effects: _shift_retries(db, delta=delta)
+)
 PROMOTE = Operation("promote", _promote_due)
 FORGET = Operation("forget_requests", forget)

@@ -75,6 +75,11 @@ def upgrade(db: sqlite3.Connection, *, store_uuid: str, now: int) -> None:
             raise
 
 
+def try_write(db: sqlite3.Connection, now: int) -> None:
+    """Write something that matters to nobody; SQLite would leave out what changes nothing."""
+    _meta_put(db, key="write_tried_at", value=now)
+
+
 def statements(sql: str) -> list[str]:
     """A script cut into statements: `executescript` would commit first."""
     found, current = [], ""

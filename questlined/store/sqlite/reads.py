@@ -8,10 +8,9 @@ from collections.abc import Sequence
 
 from questlined.core.gates import Situation
 from questlined.core.states import STATES
-from questlined.store.protocol import Page, Surroundings
-from questlined.store.rows import Artifact, Event, OpenRun, Project, Quest, Run
+from questlined.store.reading import EventPage, Surroundings
+from questlined.store.rows import Artifact, Event, OldRecords, OpenRun, Project, Quest, Run
 from questlined.store.sqlite.statements import Family, columns, value
-from questlined.wire.errors import NotFound
 
 _sql = Family("reads")
 quest = _sql.one("quest", Quest)
@@ -19,6 +18,8 @@ run = _sql.one("run", Run)
 run_numbered = _sql.one("run_numbered", Run)
 runs = _sql.many("runs", Run)
 artifacts = _sql.many("artifacts", Artifact)
+artifacts_of = _sql.many("artifacts_of", Artifact)
+old_records = _sql.many("old_records", OldRecords)
 project = _sql.one("project", Project)
 registered_paths = _sql.many("registered_paths", columns)
 missing_paths = _sql.many("missing_paths", columns)
@@ -27,16 +28,14 @@ next_due = _sql.one("next_due", value)
 next_expiry = _sql.one("next_expiry", value)
 open_runs = _sql.many("open_runs", OpenRun)
 _matching = _sql.many("matching", value)
-_position = _sql.one("position", columns)
-_page_project = _sql.many("page_project", Quest)
-_page_project_state = _sql.many("page_project_state", Quest)
-_page_all = _sql.many("page_all", Quest)
 _dependencies = _sql.many("dependencies", columns)
 _runs_before = _sql.many("runs_before", Run)
 _runs_open = _sql.many("runs_open", Run)
 _events_quest = _sql.many("events_quest", Event)
-_events_project = _sql.many("events_project", Event)
 _events_all = _sql.many("events_all", Event)
+_last_event = _sql.one("last_event", value)
+_events_walked = _sql.one("events_walked", columns)
+_events_between = _sql.many("events_between", Event)
 _situation = _sql.one("situation", columns)
 _unmet_first = _sql.many("unmet_first", columns)
 _lane_holders = _sql.many("lane_holders", value)
@@ -57,25 +56,6 @@ def matching(db: sqlite3.Connection, prefix: str, submitter: int | None) -> list
     return _matching(db, prefix=prefix, end=prefix + "\U0010ffff", submitter=submitter)
 
 
-def page(db: sqlite3.Connection, request: Page) -> list[Quest]:
-    """A page, newest first. One state in one project has an index of its own; other filters walk the newest."""
-    created, row = _LAST, _LAST
-    if request.cursor is not None:
-        found = _position(db, id=request.cursor)
-        if found is None:
-            raise NotFound(f"there is no quest {request.cursor}", hint="begin without a cursor", id=request.cursor)
-        created, row = found
-    filters = {"role": request.role, "lane": request.lane, "submitter": request.submitter, "limit": request.limit}
-    states = json.dumps(request.states) if request.states else None
-    if request.project is None:
-        return _page_all(db, row=row, states=states, **filters)
-    if len(request.states) == 1:
-        return _page_project_state(
-            db, project=request.project, state=request.states[0], created=created, row=row, **filters
-        )
-    return _page_project(db, project=request.project, states=states, created=created, row=row, **filters)
-
-
 def dependencies(db: sqlite3.Connection, quests: Sequence[str]) -> dict[str, list[str]]:
     """quest → what it depends on, for each of `quests` that has any."""
     found: dict[str, list[str]] = {}
@@ -90,16 +70,28 @@ def surroundings(db: sqlite3.Connection, project_key: str, quest_id: str) -> Sur
     return Surroundings(before, tuple(_runs_open(db, project=project_key, quest=quest_id)))
 
 
-def events(
-    db: sqlite3.Connection, *, quest_id: str | None, project_key: str | None, before: int | None, limit: int
-) -> list[Event]:
-    """Events below `before`, newest first."""
+def events(db: sqlite3.Connection, *, quest_id: str | None, before: int | None, limit: int) -> list[Event]:
+    """Events below `before`, newest first: of a quest, or all."""
     last = _LAST if before is None else before
     if quest_id is not None:
         return _events_quest(db, quest=quest_id, before=last, limit=limit)
-    if project_key is not None:
-        return _events_project(db, project=project_key, before=last, limit=limit)
     return _events_all(db, before=last, limit=limit)
+
+
+def last_event(db: sqlite3.Connection) -> int:
+    """The highest number that an event ever had."""
+    return _last_event(db) or 0
+
+
+def events_after(
+    db: sqlite3.Connection, *, after: int, project_key: str | None, submitter: int | None, walk: int
+) -> EventPage:
+    """Events above `after`. The journal is walked and not searched, so that no page costs more than its `walk`."""
+    last, walked = _events_walked(db, after=after, walk=walk) or (None, 0)
+    if last is None:
+        return EventPage((), after, False)
+    found = _events_between(db, after=after, last=last, project=project_key, submitter=submitter)
+    return EventPage(tuple(found), last, walked == walk)
 
 
 def situation(db: sqlite3.Connection, quest_id: str, now: int) -> Situation | None:

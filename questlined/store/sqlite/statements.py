@@ -1,23 +1,28 @@
 """Named SQL: `sql/<family>.sql` holds statements, Python gets one typed function for each.
 
 A statement begins with `-- name` and a suffix that says what comes back: `?` one row or none, `*` many rows, `!` the
-number of rows changed. `{Quest}` or `{Quest:q}` stands for the columns of the row class of that name, so that a row
-class and its SELECT cannot drift apart; `{Quest!}` gives long texts cut, so that a page costs what it shows.
+number of rows changed; `+` inserts any number of rows. `{Quest}` or `{Quest:q}` stands for the columns of the row class
+of that name, so that a row class and its SELECT cannot drift apart; `{Quest!}` gives long texts cut, so that a page
+costs what it shows.
 """
 
 from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from importlib import resources
+from itertools import chain
 from typing import Any, TypeVar
 
 from questlined.store import rows
 
 T = TypeVar("T")
-_HEAD = re.compile(r"^-- (\w+)([?*!])$", re.MULTILINE)
+_HEAD = re.compile(r"^-- (\w+)([?*!+])$", re.MULTILINE)
+_VALUES = re.compile(r"(VALUES )(\([^)]*\))")
+_NAME = re.compile(r":\w+")
+ROWS_AT_ONCE = (64, 16, 8, 5, 4, 3, 2, 1)  # a statement costs more than a row of it, each length is one of its own
 _COLUMNS = re.compile(r"\{(\w+)(?::(\w+))?(!)?\}")
 _TEXTS = frozenset({"task", "context", "result", "error", "question"})
 _SHORT = 201  # characters that `!` leaves of a text: one more than is shown, to tell that it was cut
@@ -78,6 +83,29 @@ class Family:
 
         def call(db: sqlite3.Connection, **parameters: Any) -> int:
             return db.execute(sql, parameters).rowcount
+
+        return call
+
+    def rows(self, name: str) -> Callable[[sqlite3.Connection, Sequence[tuple[Any, ...]]], int]:
+        """A function (db, [(…), …]) → the rowid of the last row. A row has the statement's values in their order;
+        rows that follow each other here do so in the table."""
+        sql = self._take(name, "+")
+        found = _VALUES.search(sql)
+        if found is None:
+            raise TypeError(f"{self._name}.{name} has no row of VALUES")
+        row = _NAME.sub("?", found[2])
+        statements = {
+            number: sql[: found.start(2)] + ", ".join([row] * number) + sql[found.end(2) :] for number in ROWS_AT_ONCE
+        }
+
+        def call(db: sqlite3.Connection, given: Sequence[tuple[Any, ...]]) -> int:
+            done, last = 0, 0
+            for number in ROWS_AT_ONCE:
+                while len(given) - done >= number:
+                    some = given[done : done + number]
+                    last = db.execute(statements[number], tuple(chain.from_iterable(some))).lastrowid or 0
+                    done += number
+            return last
 
         return call
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from asyncio import Future
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -12,34 +13,38 @@ from questlined.core.limits import Limits
 from questlined.store.effects import Effects
 from questlined.store.protocol import (
     Add,
+    Block,
     Claim,
     Claimed,
+    ClaimNow,
+    Edit,
     Extended,
     Fence,
     Finish,
-    Page,
     Pausing,
     Reclaim,
     Sealed,
     Started,
     Steer,
-    Surroundings,
     Token,
 )
-from questlined.store.rows import Artifact, Event, OpenRun, Project, Quest, Run
-from questlined.store.sqlite import adds, connection, finish, gates, leases, reads, steering
+from questlined.store.reading import EventPage, Page, Surroundings
+from questlined.store.rows import Artifact, Event, OldRecords, OpenRun, Project, Quest, Run
+from questlined.store.sqlite import adds, connection, editing, finish, gates, leases, migrate, pages, reads, steering
 from questlined.store.sqlite.reader import Reader
 from questlined.store.sqlite.requests import Operation
 from questlined.store.sqlite.writer import Writer
 
 TOUCH: Operation[None, None] = Operation("touch", lambda db, request, effects: None)
+TRY_WRITE: Operation[int, None] = Operation("try_write", lambda db, now, effects: migrate.try_write(db, now))
+SLOW_S = 5
 
 
 class SqliteStore:
     """Questlined's store in one file. Make it with `open`; `uuid` names the store in every attempt's marker."""
 
-    def __init__(self, writer: Writer, reader: Reader, store_uuid: str) -> None:
-        self.writer, self.reader, self.uuid = writer, reader, store_uuid
+    def __init__(self, writer: Writer, reader: Reader, store_uuid: str, clock: Clock) -> None:
+        self.writer, self.reader, self.uuid, self._clock = writer, reader, store_uuid, clock
 
     @classmethod
     async def open(
@@ -53,23 +58,34 @@ class SqliteStore:
         db = connection.open_writer(path, store_uuid=str(uuid.uuid4()), now=clock.wall_ms())
         reader = Reader(connection.open_reader(path))
         store_uuid = await reader.submit(lambda reading: gates.meta(reading, "store_uuid"))
-        return cls(Writer(db, clock, on_commit, on_fatal), reader, store_uuid or "")
+        return cls(Writer(db, clock, on_commit, on_fatal), reader, store_uuid or "", clock)
 
     @property
     def busy(self) -> bool:
         """Whether another program holds the database now."""
         return self.writer.busy_since_ms is not None
 
+    @property
+    def trouble(self) -> str | None:
+        """What is the matter with writing: why the last one was not done, or how long one has been waiting."""
+        since, now = self.writer.at_work_since_ms, self._clock.monotonic_ms()
+        if self.writer.failing is None and not self.busy and since is not None and now - since > SLOW_S * 1000:
+            return f"the disk has been working on one write for {(now - since) // 1000} s"
+        return self.writer.failing
+
     async def close(self) -> None:
         """Answer what was asked, then let go of the file."""
         await self.reader.close()
         await self.writer.close()
 
-    async def add(self, request: Add) -> list[str]:
-        return await self.writer.submit(adds.ADD, request, token=request.token)
+    def add(self, request: Add) -> Future[list[str]]:
+        return self.writer.submit(adds.ADD, request, token=request.token)
 
     async def claim(self, request: Claim) -> list[Claimed]:
         return await self.writer.submit(leases.CLAIM, request, token=request.token)
+
+    async def claim_now(self, request: ClaimNow) -> Claimed | None:
+        return await self.writer.submit(leases.CLAIM_NOW, request, token=request.token)
 
     async def started(self, request: Started) -> bool:
         return await self.writer.submit(leases.STARTED, request, later=True)
@@ -92,6 +108,12 @@ class SqliteStore:
     async def retry(self, request: Steer) -> str:
         return await self.writer.submit(steering.RETRY, request, token=request.token)
 
+    async def edit(self, request: Edit) -> str:
+        return await self.writer.submit(editing.EDIT, request, token=request.token)
+
+    async def block(self, request: Block) -> str:
+        return await self.writer.submit(steering.BLOCK, request, token=request.token)
+
     async def pause(self, request: Pausing) -> None:
         await self.writer.submit(gates.PAUSE, request, token=request.token)
 
@@ -107,6 +129,9 @@ class SqliteStore:
     async def shift_leases(self, delta_ms: int) -> None:
         await self.writer.submit(leases.SHIFT, delta_ms)
 
+    async def shift_retries(self, delta_ms: int) -> None:
+        await self.writer.submit(leases.SHIFT_RETRIES, delta_ms)
+
     async def path_missing(self, project: str, missing: bool) -> None:
         await self.writer.submit(gates.PATH, (project, missing))
 
@@ -116,6 +141,9 @@ class SqliteStore:
     async def forget_requests(self, before: int) -> int:
         return await self.writer.submit(leases.FORGET, before)
 
+    async def forget_records(self, records: Sequence[OldRecords]) -> int:
+        return await self.writer.submit(finish.FORGET_RECORDS, records)
+
     async def quest(self, quest: str) -> Quest | None:
         return await self.reader.submit(lambda db: reads.quest(db, quest=quest))
 
@@ -123,7 +151,10 @@ class SqliteStore:
         return await self.reader.submit(lambda db: reads.matching(db, prefix, submitter))
 
     async def page(self, request: Page) -> list[Quest]:
-        return await self.reader.submit(lambda db: reads.page(db, request))
+        walk = pages.QuestWalk(request)
+        while await self.reader.submit(walk.step):
+            continue
+        return walk.found
 
     async def dependencies(self, quests: Sequence[str]) -> dict[str, list[str]]:
         return await self.reader.submit(lambda db: reads.dependencies(db, quests))
@@ -141,12 +172,29 @@ class SqliteStore:
         return await self.reader.submit(lambda db: reads.surroundings(db, project, quest))
 
     async def events(self, *, quest: str | None, project: str | None, before: int | None, limit: int) -> list[Event]:
+        if quest is not None or project is None:
+            return await self.reader.submit(lambda db: reads.events(db, quest_id=quest, before=before, limit=limit))
+        walk = pages.EventWalk(project, before, limit)
+        while await self.reader.submit(walk.step):
+            continue
+        return walk.found
+
+    async def events_after(self, after: int, *, project: str | None, submitter: int | None, walk: int) -> EventPage:
         return await self.reader.submit(
-            lambda db: reads.events(db, quest_id=quest, project_key=project, before=before, limit=limit)
+            lambda db: reads.events_after(db, after=after, project_key=project, submitter=submitter, walk=walk)
         )
+
+    async def last_event(self) -> int:
+        return await self.reader.submit(reads.last_event)
 
     async def artifacts(self, quest: str) -> list[Artifact]:
         return await self.reader.submit(lambda db: reads.artifacts(db, quest=quest))
+
+    async def artifacts_of(self, quest: str, attempt: int) -> list[Artifact]:
+        return await self.reader.submit(lambda db: reads.artifacts_of(db, quest=quest, attempt=attempt))
+
+    async def old_records(self, before: int) -> list[OldRecords]:
+        return await self.reader.submit(lambda db: reads.old_records(db, before=before))
 
     async def situation(self, quest: str, now: int) -> Situation | None:
         return await self.reader.submit(lambda db: reads.situation(db, quest, now))
@@ -179,4 +227,7 @@ class SqliteStore:
         return await self.reader.submit(reads.fault)
 
     async def touch(self) -> None:
-        await self.writer.submit(TOUCH, None)
+        if self.writer.failing is None:
+            await self.writer.submit(TOUCH, None)
+        else:
+            await self.writer.submit(TRY_WRITE, self._clock.wall_ms())

@@ -3,7 +3,8 @@ savepoint each, and are answered after COMMIT.
 
 After an error the connection says what is left: still in a transaction, the operation alone is rolled back and the
 batch goes on; not in one, SQLite has rolled all of it back, and nothing of the batch was written. An I/O error at
-COMMIT leaves the outcome unknown: nobody is answered, the daemon ends, and clients repeat by requestId.
+COMMIT leaves the outcome unknown: nobody is answered, the daemon ends, and clients repeat by requestId. Not so where a
+write was refused, as on a disk that has become read-only: what commits a transaction is its last write.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import logging
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, TypeVar
 
 from questlined import probes
@@ -49,7 +51,16 @@ class _Job:
     future: asyncio.Future[Any]
     answer: Any = None
     error: Exception | None = None
-    effects: Effects = field(default_factory=Effects)
+    effects: Effects | None = None
+
+
+def _neighbours(batch: list[_Job]) -> Iterator[tuple[Operation[Any, Any], list[_Job]]]:
+    """The batch in its order, those that follow one another of a kind that can be done together as one piece."""
+    for operation, jobs in groupby(batch, key=lambda job: job.operation):
+        if operation.together is not None:
+            yield operation, list(jobs)
+        else:
+            yield from ((operation, [job]) for job in jobs)
 
 
 class Writer:
@@ -74,15 +85,17 @@ class Writer:
         self._dead = False
         self._closing = False  # nobody waits for another program's lock any more
         self.busy_since_ms: int | None = None  # monotonic; another program holds the database
+        self.at_work_since_ms: int | None = None  # monotonic; the transaction under way began
+        self.failing: str | None = None  # why the last write could not be done
         self._thread.start()
 
-    async def submit(
+    def submit(
         self, operation: Operation[R, T], request: R, *, token: Token | None = None, later: bool = False
-    ) -> T:
-        """Run an operation and give its answer after COMMIT. Raises what it raises, StoreFull or Unavailable.
+    ) -> asyncio.Future[T]:
+        """Run an operation; its answer comes after COMMIT, or what it raises, StoreFull or Unavailable.
 
-        All that is submitted in one turn of the loop shares a transaction, in its order. `later`: nobody waits for
-        this one, so it may wait up to LATER_S for others to share theirs.
+        What is submitted in one turn of the loop shares a transaction, in its order; above BATCH_MAX several. `later`:
+        nobody waits for this one, so it may wait up to LATER_S for others to share theirs.
         """
         future: asyncio.Future[T] = self._loop.create_future()
         self._gathered.append(_Job(operation, request, token, self._clock.wall_ms(), future))
@@ -91,16 +104,16 @@ class Writer:
         elif not self._soon:
             self._soon = True
             self._loop.call_soon(self._hand_over)
-        return await future
+        return future
 
     def _hand_over(self) -> None:
         """Give the thread what was gathered."""
         if self._timer is not None:
             self._timer.cancel()
         self._soon, self._timer = False, None
-        if self._gathered:
-            self._queue.put(self._gathered)
-            self._gathered = []
+        for first in range(0, len(self._gathered), BATCH_MAX):
+            self._queue.put(self._gathered[first : first + BATCH_MAX])
+        self._gathered = []
 
     async def close(self) -> None:
         """Finish what was submitted, then close the connection."""
@@ -128,6 +141,7 @@ class Writer:
         self._db.close()
 
     def _attempt(self, batch: list[_Job]) -> None:
+        self.at_work_since_ms = self._clock.monotonic_ms()
         try:
             self._transact(batch)
         except _BatchVoid as void:
@@ -140,11 +154,14 @@ class Writer:
             log.critical("the writer failed", exc_info=error)
             self._die(error)
             return
+        finally:
+            self.at_work_since_ms = None
         if not self._dead:
             self._loop.call_soon_threadsafe(self._deliver, batch)
 
     def _transact(self, batch: list[_Job]) -> None:
         """One transaction for all of `batch`. Raises _BatchVoid."""
+        before = self._db.total_changes if self.failing is not None else 0
         if not self._begin(batch):
             return
         if not self._straight(batch):
@@ -155,11 +172,15 @@ class Writer:
                 self._savepoint(job)
         if probes.armed:
             probes.reached("commit.before")
+        wrote = self.failing is not None and self._db.total_changes > before
         try:
             self._db.execute("COMMIT")
         except sqlite3.Error as fault:
             self._roll_back()
             raise _BatchVoid(fault, at_commit=True) from fault
+        if wrote:
+            log.warning("the database is written again")
+            self.failing = None
         if probes.armed:
             probes.reached("commit.after")
             for job in batch:
@@ -186,20 +207,24 @@ class Writer:
     def _refuse(batch: list[_Job]) -> None:
         """Another program holds the database for too long: nothing of the batch was written, or is any more."""
         for job in batch:
-            job.answer, job.effects = None, Effects()
+            job.answer, job.effects = None, None
             job.error = Unavailable(
                 "another program holds the database", hint="find it with: fuser -v FILE", retryAfterMs=1000
             )
 
     def _straight(self, batch: list[_Job]) -> bool:
-        """Every operation without a savepoint: a third of the statements less. False where one fails, which is rare,
-        and then all of them must be undone and done again with one each."""
+        """Every operation without a savepoint: a third of the statements less; neighbours of a kind that can be done
+        together are. False where one fails, which is rare, and then all of them must be undone and done again with one
+        each."""
         try:
-            for job in batch:
-                job.answer, job.error, job.effects = None, None, Effects()
-                job.answer = job.operation.perform(self._db, job.request, job.token, job.effects, job.now)
-                if probes.armed:
-                    probes.reached(f"{job.operation.name}.before")
+            for operation, jobs in _neighbours(batch):
+                effects = jobs[0].effects = Effects()
+                asked = [(job.request, job.token, job.now) for job in jobs]
+                for job, answer in zip(jobs, operation.perform_all(self._db, asked, effects), strict=True):
+                    refused = isinstance(answer, QuestlineError)
+                    job.answer, job.error = (None, answer) if refused else (answer, None)
+                    if probes.armed:
+                        probes.reached(f"{operation.name}.before")
         except Exception:  # it comes again, and is looked at then
             return False
         return True
@@ -210,11 +235,11 @@ class Writer:
 
     def _savepoint(self, job: _Job) -> None:
         """One operation. Its own error undoes it alone; raises _BatchVoid where SQLite undid everything."""
-        db = self._db
-        job.answer, job.error, job.effects = None, None, Effects()
+        db, effects = self._db, Effects()
+        job.answer, job.error, job.effects = None, None, effects
         db.execute("SAVEPOINT operation")
         try:
-            job.answer = job.operation.perform(db, job.request, job.token, job.effects, job.now)
+            job.answer = job.operation.perform(db, job.request, job.token, effects, job.now)
             if probes.armed:
                 probes.reached(f"{job.operation.name}.before")
             db.execute("RELEASE operation")
@@ -233,27 +258,30 @@ class Writer:
     def _undo(self, job: _Job) -> None:
         """Take one operation back and keep its error for its token. Raises _BatchVoid where that fails."""
         db, error = self._db, job.error
-        job.effects = Effects()
+        job.effects = None
         try:
             db.execute("ROLLBACK TO operation")
             db.execute("RELEASE operation")
-            final = isinstance(error, QuestlineError) and error.exit_status != StoreFull.exit_status
-            if job.token is not None and final:
-                assert isinstance(error, QuestlineError)
+            if job.token is not None and isinstance(error, QuestlineError):
                 keep_error(db, job.token, error, job.now)
         except sqlite3.Error as fault:
             self._roll_back()
             raise _BatchVoid(fault, at_commit=False) from fault
 
     def _void(self, batch: list[_Job], void: _BatchVoid) -> None:
-        primary = void.fault.sqlite_errorcode & 0xFF if hasattr(void.fault, "sqlite_errorcode") else 0
-        if primary == sqlite3.SQLITE_CORRUPT or (void.at_commit and primary == sqlite3.SQLITE_IOERR):
+        code = getattr(void.fault, "sqlite_errorcode", 0)
+        unknown = void.at_commit and code & 0xFF == sqlite3.SQLITE_IOERR and code != sqlite3.SQLITE_IOERR_WRITE
+        if unknown or code & 0xFF == sqlite3.SQLITE_CORRUPT:
             log.critical("the database failed, the outcome of the last writes is unknown: %s", void.fault)
             self._die(void.fault)
             return
         error = self._translate(void.fault)
+        if isinstance(error, Unavailable):
+            if self.failing is None:
+                log.error("nothing is written for now: %s", error)
+            self.failing = str(error)
         for job in batch:
-            job.answer, job.error, job.effects = None, error, Effects()
+            job.answer, job.error, job.effects = None, error, None
 
     def _translate(self, fault: sqlite3.Error) -> Exception:
         code = getattr(fault, "sqlite_errorcode", 0) & 0xFF
@@ -279,7 +307,8 @@ class Writer:
     def _deliver(self, batch: list[_Job]) -> None:
         merged = Effects()
         for job in batch:
-            merged.merge(job.effects)
+            if job.effects is not None:
+                merged.merge(job.effects)
         self._on_commit(merged)
         for job in batch:
             if job.future.done():

@@ -211,10 +211,12 @@ def test_more_of_a_method_that_has_one_answer_gives_one(peer: Peer) -> None:
         ("io.questline.Add", "MethodNotFound", {"method": "io.questline.Add"}),
         ("io.nobody.Quests.Add", "InterfaceNotFound", {"interface": "io.nobody.Quests"}),
         ("Add", "InterfaceNotFound", {"interface": ""}),
+        ("\x01" * 4000 + ".Add", "InterfaceNotFound", {"interface": "\x01" * 256}),
+        ("io.questline." + "x" * 4000, "MethodNotFound", {"method": ("io.questline." + "x" * 4000)[:256]}),
     ],
 )
 def test_an_unknown_method_is_named(peer: Peer, method: str, error: str, parameters: dict[str, str]) -> None:
-    """By the errors of Varlink itself."""
+    """By the errors of Varlink itself; of a long name, its beginning."""
     assert peer.raw(method) == {"error": f"org.varlink.service.{error}", "parameters": parameters}
 
 

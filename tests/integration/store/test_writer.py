@@ -161,6 +161,10 @@ class Failing:
             raise error
         return self._db.execute(sql, *parameters)
 
+    @property
+    def total_changes(self) -> int:
+        return self._db.total_changes
+
     def close(self) -> None:
         self._db.close()
 
@@ -199,6 +203,29 @@ def test_a_full_disk_at_commit_is_answered_and_nothing_was_written(tmp_path: Pat
         failing.code = 0
         assert await writer.submit(put("b"), None) == "b"
         await writer.close()
+
+    asyncio.run(run())
+    assert keys(tmp_path / "quests.sqlite") == {"b"}
+
+
+def test_a_write_refused_at_commit_is_answered_and_nothing_was_written(tmp_path: Path) -> None:
+    """As on a disk that has become read-only: that outcome is known, too. What failed is told until a write is done."""
+
+    async def run() -> None:
+        db = connection.open_writer(tmp_path / "quests.sqlite", store_uuid="u", now=1)
+        failing, fatal = Failing(db, sqlite3.SQLITE_IOERR_WRITE), list[Exception]()
+        writer = Writer(failing, ManualClock(), lambda effects: None, fatal.append)  # type: ignore[arg-type]
+        for _ in range(2):
+            with pytest.raises(Unavailable, match="cannot be written"):
+                await writer.submit(put("a"), None)
+        assert "cannot be written" in str(writer.failing)
+        failing.code = 0
+        assert await writer.submit(Operation("nothing", lambda db, request, effects: "read"), None) == "read"
+        assert writer.failing is not None
+        assert await writer.submit(put("b"), None) == "b"
+        assert writer.failing is None
+        await writer.close()
+        assert fatal == []
 
     asyncio.run(run())
     assert keys(tmp_path / "quests.sqlite") == {"b"}
@@ -265,5 +292,60 @@ def test_the_same_request_twice_in_one_transaction_is_done_once(tmp_path: Path) 
         answers = await asyncio.gather(*(bench.store.add(each) for each in asked))
         assert answers == [[asked[0].quests[0].id]] * 5
         assert sum((await bench.store.counts(None)).values()) == 1
+
+    on_bench(tmp_path, scenario)
+
+
+def test_adds_of_one_transaction_are_each_their_own(tmp_path: Path) -> None:
+    """One may wait for another; what is refused leaves nothing, and is refused the same way again."""
+
+    async def scenario(bench: Bench) -> None:
+        first = bench.quest()
+        second = bench.quest(depends_on=(first.id,), lane="a")
+        new, lost = bench.quest(), bench.quest(depends_on=("q-nobody",))
+        refused = bench.request(new, lost, token=Token(1, "lost", "body"))
+        behind = bench.quest(depends_on=(new.id,))
+        wanted = [bench.request(first), bench.request(second), refused, bench.request(behind), bench.request(new)]
+        answers = await asyncio.gather(*map(bench.store.add, wanted), return_exceptions=True)
+        assert [answers[0], answers[1], answers[4]] == [[first.id], [second.id], [new.id]]
+        assert [str(answers[2]), str(answers[3])] == [
+            "dependsOn: there is no quest q-nobody",
+            f"dependsOn: there is no quest {new.id}",
+        ]
+        assert told(bench) == [[first.id, second.id, new.id]]
+        await bench.add(id="q-nobody")
+        with pytest.raises(DependencyInvalid):
+            await bench.store.add(refused)
+
+    on_bench(tmp_path, scenario)
+    assert broken(tmp_path / "quests.sqlite") == []
+
+
+@pytest.mark.parametrize("number", [1, 3, 63, 64, 150])
+def test_rows_of_a_transaction_are_in_the_order_of_its_adds(tmp_path: Path, number: int) -> None:
+    """However many of them there are; the best of each bucket is its head, and the oldest of equals."""
+
+    async def scenario(bench: Bench) -> None:
+        await bench.add(lane="a", priority=1)
+        quests = [bench.quest(lane="ab"[one % 2], priority=one % 3) for one in range(number)]
+        await asyncio.gather(*(bench.store.add(bench.request(quest)) for quest in quests))
+        with another(tmp_path / "quests.sqlite") as db:
+            stored = [quest for (quest,) in db.execute("SELECT id FROM quests WHERE rowid > 1 ORDER BY rowid")]
+            journal = [quest for (quest,) in db.execute("SELECT quest_id FROM quest_events WHERE seq > 1 ORDER BY seq")]
+        assert stored == journal == [quest.id for quest in quests]
+
+    on_bench(tmp_path, scenario)
+    assert broken(tmp_path / "quests.sqlite") == []
+
+
+def test_only_a_new_head_is_told_as_claimable(tmp_path: Path) -> None:
+    """Whoever could take what is behind it has been told of it."""
+
+    async def scenario(bench: Bench) -> None:
+        await bench.add()
+        await bench.add()
+        await bench.add(priority=1)
+        await bench.add(scheduled_at=bench.clock.wall_ms() + 1000)
+        assert [bool(effects.claimable) for effects in bench.seen] == [True, False, True, False]
 
     on_bench(tmp_path, scenario)

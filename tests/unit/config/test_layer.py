@@ -128,6 +128,28 @@ def test_what_is_no_toml_is_refused_with_its_line(text, line):
     assert error.details["line"] == line
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "9" * 5000,
+        "-" + "9" * 5000,
+        "0x" + "f" * 5000,
+        "[" * 5000,
+        "[" * 5000 + "]" * 5000,
+        "{a=" * 5000 + "1" + "}" * 5000,
+    ],
+    ids=["digits", "minus", "hexadecimal", "open", "nested", "tables"],
+)
+@pytest.mark.parametrize(
+    "key", ["max_attempts", "lease_ttl", "backoff_jitter", "disk.min_free_bytes", "executor.umask"]
+)
+def test_a_number_or_nesting_without_end_is_refused_with_its_line(key, value):
+    error = refused(f"# one\n\n{key} = {value}\nmax_interruptions = 5\n")
+    assert error.details["line"] == 3
+    assert len(error.message) < 300
+    assert error.message.rpartition(": ")[2]
+
+
 def test_no_value_of_a_variable_is_in_any_error():
     for text in ("executor.env.set = { A = 'sesame', B = 1 }", 'executor.env.set = { A = "sesame\\u0000" }'):
         error = refused(text)

@@ -62,3 +62,14 @@ def test_a_value_of_many_lines_is_stepped_over_wherever_it_stands(at):
 def test_text_that_is_no_toml_has_no_lines():
     assert find_line("a = ", ["a"]) is None
     assert find_line("", ["a"]) is None
+
+
+@pytest.mark.parametrize(
+    ("opened", "line", "closed"),
+    [("'''\n", "x", "''''"), ('"""\n', '\\"""]', '"""""'), ("[\n", '"x", # ]', "]"), ("[\n", "'[', [{}],", "]")],
+)
+def test_a_key_behind_a_value_of_very_many_lines_is_found_at_once(opened, line, closed):
+    """In a few parses of the text: one for each line would take minutes."""
+    text = f'a = "[" # "\nb = {opened}' + f"{line}\n" * 10_000 + f"{closed}\n[c] # {{\nd = 1\n"
+    last = text.count("\n")
+    assert [find_line(text, key) for key in (["a"], ["b"], ["c"], ["c", "d"])] == [1, 2, last - 1, last]

@@ -91,6 +91,27 @@ def test_all_closed_gates_are_named_together() -> None:
     ]
 
 
+def test_a_person_passes_by_time_pause_and_concurrency_and_nothing_else() -> None:
+    """What may never run as it is stays closed."""
+    everything = replace(
+        OPEN,
+        scheduled_at=2000,
+        retry_at=3000,
+        unmet=1,
+        closed=gates.LANE | gates.ARCHIVED | gates.PARKED | gates.BUDGET,
+        closed_daemon=gates.ROLE_FULL | gates.PROJECT_FULL | gates.PATH_MISSING,
+        project_paused="",
+        daemon_paused="",
+        running_here=2,
+        max_concurrent=2,
+        disk_low="low",
+    )
+    bound = [gate.gate for gate in gates.binding(everything)]
+    assert bound == ["dependency", "lane", "archived", "parked", "budget", "path"]
+    assert {gate.gate for gate in closed_gates(everything)} - set(bound) == gates.PASSED
+    assert [gate.gate for gate in gates.binding(replace(OPEN, external=True))] == ["external"]
+
+
 def test_the_daemons_own_limits_say_nothing_of_a_quest_for_others() -> None:
     """Paths, concurrency and disk bind the daemon only."""
     found = closed(external=True, path=None, closed_daemon=7, running_here=2, max_concurrent=2, disk_low="low")

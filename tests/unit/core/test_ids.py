@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from questlined.core.ids import ENTROPY_BYTES, attempt_id, marker, quest_id, split_attempt
+from questlined.core.ids import ENTROPY_BYTES, Entropy, attempt_id, marker, quest_id, split_attempt
 
 
 def test_an_id_has_48_random_bits() -> None:
@@ -41,3 +41,19 @@ def test_an_attempts_id_comes_back() -> None:
 def test_a_marker_names_store_quest_and_generation() -> None:
     """So that a sweep kills only its own."""
     assert marker("uuid", "q-1", 7) == "uuid:q-1:7"
+
+
+def test_entropy_is_given_once() -> None:
+    """And all of it in its order, in the lengths that are asked for; a long one comes from the source alone."""
+    asked: list[int] = []
+
+    def source(number: int) -> bytes:
+        asked.append(number)
+        return bytes(len(asked) * 50 + one % 50 for one in range(number))
+
+    entropy = Entropy(source)
+    pieces = [entropy(6) for _ in range(682)]
+    assert b"".join(pieces) == bytes(50 + one % 50 for one in range(4092))
+    assert entropy(6) == bytes(100 + one for one in range(6))
+    assert entropy(5000) == bytes(150 + one % 50 for one in range(5000))
+    assert asked == [4096, 4096, 5000]

@@ -8,7 +8,7 @@ import pytest
 
 from questlined.core.classes import CLASSES, OUTCOMES
 from questlined.core.retry import Policy, Standing, settle
-from questlined.core.states import CLAIMABLE, FINAL, NEXT, STATES, Event, State, allowed, sources
+from questlined.core.states import CLAIMABLE, EDITABLE, FINAL, NEXT, STATES, Event, State, allowed, sources
 
 EVENTS = typing.get_args(Event)
 
@@ -51,10 +51,16 @@ def test_what_may_be_claimed_is_what_has_a_claim_edge() -> None:
     assert set(sources("claim")) == CLAIMABLE
 
 
+def test_what_may_be_edited_neither_runs_nor_is_over() -> None:
+    """Running quests are as they were claimed."""
+    assert set(STATES) - EDITABLE == FINAL | {"running"}
+
+
 @pytest.mark.parametrize(
     ("event", "states"),
     [
         ("cancel", ("queued", "running", "interrupted", "blocked")),
+        ("block", ("queued", "running", "interrupted")),
         ("retry", ("interrupted", "blocked", "failed", "cancelled")),
         ("dependency_failed", ("queued", "interrupted", "blocked")),
         ("answer", ("blocked",)),

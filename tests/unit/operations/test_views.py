@@ -78,3 +78,19 @@ def test_an_attempts_id_is_made_of_its_quest_and_number(tmp_path: Path) -> None:
     quest, run = taken(tmp_path)
     wire = shown(views.run(run, now=0))
     assert (wire["id"], wire["number"], wire["quest"], wire["generation"]) == (f"{quest.id}/1", 1, quest.id, 1)
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"lane": "a", "external": True, "context": "c", "timeout_ms": 5, "submitter_uid": 7, "priority": 3}]
+)
+def test_a_new_quest_is_shown_as_its_row_is(tmp_path: Path, fields: dict[str, Any]) -> None:
+    """Without asking for it."""
+
+    async def scenario(bench: Bench) -> None:
+        quest = bench.quest(**fields)
+        await bench.store.add(bench.request(quest))
+        row = await bench.store.quest(quest.id)
+        assert row is not None
+        assert shown(views.new(quest)) == shown(views.quest(row))
+
+    on_store(tmp_path, scenario)

@@ -10,7 +10,7 @@ import pytest
 
 from questlined.services.rescuer import NET_S, TICK_S, Reading, Rescuer
 from questlined.services.scheduler import Scheduler
-from questlined.store.protocol import Claimed, ProjectRef, Token
+from questlined.store.protocol import Claimed, ProjectRef, Sealed, Token
 from tests.support.clock import ManualClock
 from tests.support.parts import Parts, parts
 
@@ -168,6 +168,24 @@ def test_more_leases_than_a_page_are_all_settled(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
+def test_leases_that_are_left_alone_hide_none_behind_them(tmp_path: Path) -> None:
+    """More than a page of the daemon's own ran out earlier: they stay, and the one from outside is settled."""
+
+    async def story(scene: Scene) -> None:
+        bench, project = scene.parts.bench, scene.parts.project
+        quests = [bench.quest(project=project.key) for _ in range(450)]
+        await scene.parts.runtime.store.add(bench.request(*quests, project=project))
+        assert len(await bench.claim_own(most=450)) == 450
+        scene.clock.advance(200_000)
+        claimed = await scene.held()
+        scene.clock.advance(LEASE_MS)
+        await scene.turn()
+        assert await bench.state(claimed.quest.id) == "interrupted"
+        assert (await scene.parts.runtime.store.counts(None))["running"] == 450
+
+    play(tmp_path, story)
+
+
 def test_old_answers_are_forgotten_after_a_day(tmp_path: Path) -> None:
     """A request that comes again within it is answered as before."""
 
@@ -222,3 +240,32 @@ def test_a_quest_whose_directory_is_back_runs(tmp_path: Path) -> None:
             assert await made.bench.store.missing_paths() == []
 
     asyncio.run(run())
+
+
+def test_the_index_of_old_records_is_deleted(tmp_path: Path) -> None:
+    """After records.keep, the file and then what is known of it; one that is gone already is no trouble, one that
+    cannot be deleted is left to its quest."""
+
+    async def story(scene: Scene) -> None:
+        bench, store = scene.parts.bench, scene.parts.runtime.store
+        paths = [tmp_path / name for name in ("there", "gone", "odd", "young")]
+        for path in paths:
+            if path.name == "young":
+                scene.clock.advance(400_000)
+            await scene.parts.add()
+            claimed = await scene.parts.claim()
+            await bench.finish(claimed, artifacts=(Sealed("records", str(path), 32),))
+        paths[0].touch()
+        paths[2].mkdir()
+        paths[3].touch()
+        scene.clock.advance(3_600_000 - 400_000)
+        await scene.turn()
+        assert len(await store.old_records(2**60)) == 4
+        scene.clock.advance(int(NET_S * 1000))
+        await scene.turn()
+        assert scene.rescuer.forgetting
+        await scene.rescuer.forgetting
+        assert [path.exists() for path in paths] == [False, False, True, True]
+        assert [old.path for old in await store.old_records(2**60)] == [str(paths[3])]
+
+    play(tmp_path, story, 'records.keep = "1h"\n')

@@ -216,3 +216,30 @@ def test_no_more_run_than_max_concurrent(tmp_path: Path, limit: int) -> None:
         started.close()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("step", [86_400_000, -86_400_000])
+def test_a_step_of_the_wall_clock_does_no_harm_to_timeouts(tmp_path: Path, step: int) -> None:
+    """One that is far off does not strike, one that is near strikes in time."""
+
+    async def run() -> None:
+        clock, started, hold = ManualClock(), Fifo(tmp_path / "started"), Fifo(tmp_path / "hold")
+        async with parts(tmp_path, "scheduler.max_concurrent = 2\n", clock) as made:
+            scheduler = Scheduler(made.runtime, made.changes, OWNER)
+            task = f'echo up >"{started.path}"; read x <"{hold.path}"'
+            patient = await made.add(task, timeout_ms=3_600_000)
+            await made.serve(scheduler)
+            assert await asyncio.to_thread(started.next) == "up"
+            hasty = await made.add(f'echo up >"{started.path}"; sleep 1000', timeout_ms=300)
+            assert await asyncio.to_thread(started.next) == "up"
+            clock.step(step)
+            await made.turn(scheduler)
+            assert await ends(made, hasty) == "failed"
+            assert [run.class_ for run in await made.bench.store.runs(hasty, 0, 10)] == ["timeout"]
+            assert await made.bench.state(patient) == "running"
+            hold.put()
+            assert await ends(made, patient) == "done"
+        hold.close()
+        started.close()
+
+    asyncio.run(run())

@@ -14,6 +14,7 @@ import pytest
 from questlined.services.service import Wake
 from questlined.services.watchdog import Watchdog
 from questlined.sysd.notify import Notifier
+from questlined.wire.errors import Unavailable
 from tests.integration.store.scene import until
 
 USEC = "6000"  # a period of 2 ms
@@ -148,6 +149,19 @@ def test_a_writer_that_hangs_ends_the_feeding(
         assert await manager.next() == "WATCHDOG=1"
 
     watched(tmp_path, free.wait, story)
+
+
+def test_a_writer_that_can_write_nothing_comes_round_all_the_same(tmp_path: Path, manager: Manager) -> None:
+    """A full disk, or one that has become read-only, is not mended by a restart."""
+
+    async def refused() -> None:
+        raise Unavailable("the database cannot be written", hint="")
+
+    async def story(_services: dict[str, Loop]) -> None:
+        said = [await manager.next() for _ in range(10)]
+        assert said == ["WATCHDOG=1", "STATUS=2 running"] * 5
+
+    watched(tmp_path, refused, story)
 
 
 def test_another_programs_lock_is_no_reason_to_be_killed(tmp_path: Path, manager: Manager) -> None:

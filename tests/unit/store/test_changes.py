@@ -56,6 +56,22 @@ def test_a_watcher_is_woken_by_its_quest_only_and_forgotten_afterwards() -> None
     asyncio.run(run())
 
 
+def test_who_watches_everything_is_woken_by_each_commit_and_forgotten_afterwards() -> None:
+    """Whatever it was, however often it came: one flag."""
+
+    async def run() -> None:
+        changes = Changes()
+        with changes.anything() as first, changes.anything() as second:
+            for effects in (Effects(), Effects(changed={"a": "done"}), Effects(stop=["a"])):
+                changes.publish(effects)
+                assert (first.is_set(), second.is_set()) == (True, True)
+                first.clear()
+            assert (second.is_set(), changes.watchers) == (True, 2)
+        assert changes.watchers == 0
+
+    asyncio.run(run())
+
+
 def test_a_claimer_is_woken_by_its_project_only() -> None:
     """Or by what concerns all of them, like the end of a pause."""
 

@@ -98,3 +98,9 @@ def test_details_that_an_error_has_not_never_reach_the_wire() -> None:
 def test_an_error_prints_as_its_message() -> None:
     """In logs and tracebacks."""
     assert str(QuestlineError("it is so", hint="h")) == "it is so"
+
+
+def test_details_may_have_any_name() -> None:
+    """A daemon's error is shown, whatever its parameters are called."""
+    back = from_wire("io.questline.NotFound", {"message": "m", "hint": "h", "self": 1, "cls": 2, "id": "q-1"})
+    assert (back.message, back.hint, back.details) == ("m", "h", {"self": 1, "cls": 2, "id": "q-1"})

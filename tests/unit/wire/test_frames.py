@@ -60,6 +60,19 @@ def test_one_byte_above_the_limit_is_refused(pieces: list[bytes]) -> None:
         fed(pieces, limit=10)
 
 
+@pytest.mark.parametrize(
+    "pieces", [[b"x" * 11], [b"x" * 11 + b"\0{}\0"], [b"x" * 6, b"x" * 5 + b"\0"], [b"", b"x" * 11]]
+)
+def test_what_came_whole_before_a_frame_too_long_is_not_lost(pieces: list[bytes]) -> None:
+    """However the stream was cut: those calls are answered. What came behind is not given."""
+    framer = Framer(10)
+    *before, last = [b"[1]\0[2]\0" + pieces[0], *pieces[1:]]
+    given = [frame for piece in before for frame in framer.feed(piece)]
+    with pytest.raises(FrameTooLong) as caught:
+        framer.feed(last)
+    assert given + caught.value.frames == [b"[1]", b"[2]"]
+
+
 def test_many_small_frames_never_reach_the_limit() -> None:
     """The bound is of one frame, not of what one read brings."""
     assert fed([b"{}\0" * 1000], limit=10) == [b"{}"] * 1000

@@ -55,13 +55,20 @@ def test_nothing_is_used_that_common_clients_cannot_read(name: str) -> None:
     assert not [kind for kind in members(PARSED[name]) if isinstance(kind, scanner._Enum)]
 
 
+@pytest.mark.parametrize("name", interfaces.NAMES)
+def test_no_name_is_given_twice(name: str) -> None:
+    """A method may not be called as a type is: systemd's parser refuses that, the one used here keeps the last."""
+    names = re.findall(r"^(?:type|method|error) (\w+)", interfaces.description(name), re.M)
+    assert len(names) == len(set(names)) == len(PARSED[name].members)
+
+
 def test_a_type_of_two_interfaces_is_the_same_in_both() -> None:
     """Varlink cannot share them, so that they are written twice."""
     texts: dict[str, set[str]] = {}
     for name in interfaces.NAMES:
         for word, body in re.findall(r"^type (\w+) (\(.*?^\)|\(.*?\)$)", interfaces.description(name), re.M | re.S):
             texts.setdefault(word, set()).add(body)
-    assert {"Quest", "Run", "Counts"} <= set(texts)
+    assert {"Quest", "Attempt", "Counts"} <= set(texts)
     assert {word: len(bodies) for word, bodies in texts.items() if len(bodies) > 1} == {}
 
 

@@ -11,6 +11,16 @@ SELECT head_row, project, lane FROM buckets
    AND NOT EXISTS (SELECT 1 FROM meta WHERE key = 'paused')
  ORDER BY head_priority DESC, head_created, head_row LIMIT 1;
 
+-- head_now?
+-- As for the daemon, but of one project, and past its pause (2) and the concurrency of roles and projects (1, 2). No
+-- index has these: the project's buckets are looked through, since a person asks and no loop does.
+SELECT head_row, project, lane FROM buckets
+ WHERE project = :project AND external = 0 AND closed & ~2 = 0 AND closed_daemon & ~3 = 0 AND head_row IS NOT NULL
+ ORDER BY head_priority DESC, head_created, head_row LIMIT 1;
+
+-- place?
+SELECT rowid, project, ifnull(lane, '') FROM quests WHERE id = :quest;
+
 -- lane_slots?
 SELECT slots FROM lanes WHERE project = :project AND lane = :lane;
 
@@ -66,8 +76,9 @@ UPDATE quest_runs SET verdict = :verdict WHERE quest_id = :quest AND attempt = :
 SELECT verdict FROM quest_runs WHERE quest_id = :quest AND attempt = :attempt;
 
 -- quest_settle!
+-- One that was run before its time waits for it again.
 UPDATE quests SET state = :state, class = :class, max_attempts = :max_attempts, refunds = :refunds,
-  interruptions = :interruptions, retry_at = :retry_at, waiting = (:retry_at IS NOT NULL), updated_at = :now,
+  interruptions = :interruptions, retry_at = :retry_at, waiting = (max(scheduled_at, ifnull(:retry_at, 0)) > :now), updated_at = :now,
   finished_at = CASE WHEN :final THEN :now END, result = :result, error = :error, failure_kind = :failure_kind,
   lease_expires_at = NULL, heartbeat_at = NULL, own = 0, lane_slot = NULL,
   owner_session = CASE WHEN :final THEN owner_session END,
@@ -86,6 +97,10 @@ INSERT INTO quest_artifacts(quest_id, attempt, lease_gen, kind, path, bytes, cre
 SELECT :quest, :attempt, :generation, value ->> 0, value ->> 1, value ->> 2, :now FROM json_each(:artifacts) WHERE true
 ON CONFLICT DO UPDATE SET lease_gen = :generation, path = excluded.path, bytes = excluded.bytes, created_at = :now;
 
+-- records_forget!
+DELETE FROM quest_artifacts WHERE kind = 'records'
+   AND (quest_id, attempt) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:records));
+
 -- expired*
 SELECT {Quest} FROM quests WHERE state = 'running' AND own = 0 AND lease_expires_at <= :now
  ORDER BY lease_expires_at LIMIT 200;
@@ -95,6 +110,10 @@ SELECT {Quest} FROM quests WHERE state = 'running' AND own = 1;
 
 -- shift_leases!
 UPDATE quests SET lease_expires_at = lease_expires_at + :delta WHERE state = 'running';
+
+-- shift_retries!
+UPDATE quests SET retry_at = retry_at + :delta
+ WHERE state IN ('queued', 'interrupted') AND waiting = 1 AND retry_at IS NOT NULL;
 
 -- promote!
 UPDATE quests SET waiting = 0 WHERE rowid IN (

@@ -6,32 +6,6 @@ SELECT id FROM quests
  WHERE id >= :prefix AND id < :end AND (:submitter IS NULL OR submitter_uid = :submitter)
  ORDER BY id LIMIT 10;
 
--- position?
-SELECT created_at, rowid FROM quests WHERE id = :id;
-
--- page_project*
-SELECT {Quest!} FROM quests
- WHERE project = :project AND (created_at, rowid) < (:created, :row)
-   AND (:states IS NULL OR state IN (SELECT value FROM json_each(:states)))
-   AND (:role IS NULL OR role = :role) AND (:lane IS NULL OR lane = :lane)
-   AND (:submitter IS NULL OR submitter_uid = :submitter)
- ORDER BY created_at DESC, rowid DESC LIMIT :limit;
-
--- page_project_state*
-SELECT {Quest!} FROM quests
- WHERE project = :project AND state = :state AND (created_at, rowid) < (:created, :row)
-   AND (:role IS NULL OR role = :role) AND (:lane IS NULL OR lane = :lane)
-   AND (:submitter IS NULL OR submitter_uid = :submitter)
- ORDER BY created_at DESC, rowid DESC LIMIT :limit;
-
--- page_all*
-SELECT {Quest!} FROM quests
- WHERE rowid < :row
-   AND (:states IS NULL OR state IN (SELECT value FROM json_each(:states)))
-   AND (:role IS NULL OR role = :role) AND (:lane IS NULL OR lane = :lane)
-   AND (:submitter IS NULL OR submitter_uid = :submitter)
- ORDER BY rowid DESC LIMIT :limit;
-
 -- dependencies*
 SELECT quest_id, depends_on FROM quest_deps
  WHERE quest_id IN (SELECT value FROM json_each(:quests)) ORDER BY quest_id, rowid;
@@ -56,15 +30,30 @@ SELECT {Run} FROM quest_runs WHERE project = :project AND finished_at IS NULL AN
 -- events_quest*
 SELECT {Event} FROM quest_events WHERE quest_id = :quest AND seq < :before ORDER BY seq DESC LIMIT :limit;
 
--- events_project*
-SELECT {Event:e} FROM quest_events e CROSS JOIN quests q ON q.id = e.quest_id
- WHERE q.project = :project AND e.seq < :before ORDER BY e.seq DESC LIMIT :limit;
-
 -- events_all*
 SELECT {Event} FROM quest_events WHERE seq < :before ORDER BY seq DESC LIMIT :limit;
 
+-- last_event?
+-- The highest number ever given, though its row may be gone by now.
+SELECT seq FROM sqlite_sequence WHERE name = 'quest_events';
+
+-- events_walked?
+SELECT max(seq), count(*) FROM (SELECT seq FROM quest_events WHERE seq > :after ORDER BY seq LIMIT :walk);
+
+-- events_between*
+SELECT {Event:e} FROM quest_events e CROSS JOIN quests q ON q.id = e.quest_id
+ WHERE e.seq > :after AND e.seq <= :last AND (:project IS NULL OR q.project = :project)
+   AND (:submitter IS NULL OR q.submitter_uid = :submitter)
+ ORDER BY e.seq;
+
 -- artifacts*
-SELECT {Artifact} FROM quest_artifacts WHERE quest_id = :quest ORDER BY attempt, kind;
+SELECT {Artifact} FROM quest_artifacts WHERE quest_id = :quest AND kind <> 'records' ORDER BY attempt, kind;
+
+-- artifacts_of*
+SELECT {Artifact} FROM quest_artifacts WHERE quest_id = :quest AND attempt = :attempt AND kind <> 'records' ORDER BY kind;
+
+-- old_records*
+SELECT {OldRecords} FROM quest_artifacts WHERE kind = 'records' AND created_at < :before ORDER BY created_at LIMIT 1000;
 
 -- situation?
 SELECT q.scheduled_at, q.retry_at, q.external, q.lane, q.role, q.project, p.path, b.closed, b.closed_daemon,

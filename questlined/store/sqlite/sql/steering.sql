@@ -17,6 +17,17 @@ UPDATE quests SET state = 'queued', max_attempts = CASE WHEN max_attempts = 0 TH
   cancel_requested_at = NULL, question = NULL, choices = NULL, reason = NULL
  WHERE id = :quest AND state IN ('failed', 'cancelled', 'interrupted', 'blocked');
 
+-- block!
+UPDATE quests SET state = 'blocked', class = 'blocked', retry_at = NULL, updated_at = :now,
+  reason = :reason, question = :question, choices = :choices
+ WHERE id = :quest AND state IN ('queued', 'interrupted');
+
+-- edit!
+UPDATE quests SET task = :task, context = :context, name = :name, priority = :priority, scheduled_at = :scheduled_at,
+  timeout_ms = :timeout_ms, max_attempts = :max_attempts, lane = :lane, bucket = :bucket, waiting = :waiting,
+  updated_at = :now
+ WHERE id = :quest AND state IN ('queued', 'interrupted', 'blocked');
+
 -- dead_dependency?
 SELECT d.depends_on, q.state FROM quest_deps d JOIN quests q ON q.id = d.depends_on
  WHERE d.quest_id = :quest AND q.state IN ('failed', 'cancelled') LIMIT 1;
@@ -93,8 +104,10 @@ SELECT 'state:' || t.id || ':' || (SELECT max(seq) FROM quest_events e WHERE e.q
 INSERT INTO quest_events(quest_id, event, at, data) VALUES (:quest, :event, :now, :data);
 
 -- outbox!
+-- Named after the quest's last event, which is of the same change: the clock may stand still or be set back.
 INSERT INTO outbox(delivery_id, kind, quest_id, attempt, payload, created_at, due_at)
-VALUES (:delivery, 'state', :quest, :attempt, :payload, :now, :now);
+VALUES ('state:' || :quest || ':' || (SELECT max(seq) FROM quest_events WHERE quest_id = :quest), 'state', :quest,
+  :attempt, :payload, :now, :now);
 
 -- request_find?
 SELECT body, answer FROM requests WHERE uid = :uid AND request_id = :id;
