@@ -12,6 +12,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import fields
+from functools import lru_cache
 from importlib import resources
 from itertools import chain
 from typing import Any, TypeVar
@@ -23,6 +24,7 @@ _HEAD = re.compile(r"^-- (\w+)([?*!+])$", re.MULTILINE)
 _VALUES = re.compile(r"(VALUES )(\([^)]*\))")
 _NAME = re.compile(r":\w+")
 ROWS_AT_ONCE = (64, 16, 8, 5, 4, 3, 2, 1)  # a statement costs more than a row of it, each length is one of its own
+STATEMENTS_KEPT = 64  # of one INSERT: by its number of rows, and by what none of them has
 _COLUMNS = re.compile(r"\{(\w+)(?::(\w+))?(!)?\}")
 _TEXTS = frozenset({"task", "context", "result", "error", "question"})
 _SHORT = 201  # characters that `!` leaves of a text: one more than is shown, to tell that it was cut
@@ -89,25 +91,41 @@ class Family:
     def rows(self, name: str) -> Callable[[sqlite3.Connection, Sequence[tuple[Any, ...]]], int]:
         """A function (db, [(…), …]) → the rowid of the last row. A row has the statement's values in their order;
         rows that follow each other here do so in the table."""
-        sql = self._take(name, "+")
-        found = _VALUES.search(sql)
-        if found is None:
-            raise TypeError(f"{self._name}.{name} has no row of VALUES")
-        row = _NAME.sub("?", found[2])
-        statements = {
-            number: sql[: found.start(2)] + ", ".join([row] * number) + sql[found.end(2) :] for number in ROWS_AT_ONCE
-        }
+        insert = _Insert(self._take(name, "+"))
 
         def call(db: sqlite3.Connection, given: Sequence[tuple[Any, ...]]) -> int:
             done, last = 0, 0
             for number in ROWS_AT_ONCE:
                 while len(given) - done >= number:
-                    some = given[done : done + number]
-                    last = db.execute(statements[number], tuple(chain.from_iterable(some))).lastrowid or 0
+                    last = db.execute(*insert.of(given[done : done + number])).lastrowid or 0
                     done += number
             return last
 
         return call
+
+
+class _Insert:
+    """An INSERT of any number of rows. Raises TypeError for one without a row of VALUES."""
+
+    def __init__(self, sql: str) -> None:
+        found = _VALUES.search(sql)
+        if found is None:
+            raise TypeError(f"no row of VALUES: {sql}")
+        self._before, self._after = sql[: found.start(2)], sql[found.end(2) :]
+        self._values = len(_NAME.findall(found[2]))
+        self._statement = lru_cache(STATEMENTS_KEPT)(self._made)
+
+    def of(self, rows: Sequence[tuple[Any, ...]]) -> tuple[str, tuple[Any, ...]]:
+        """The statement and its parameters. What no row has is NULL in the statement: the sqlite3 module asks of a
+        None, as of all that is no text and no number, how to adapt it, which costs more than to store it."""
+        columns = list(zip(*rows, strict=True))
+        absent = frozenset(at for at, column in enumerate(columns) if column.count(None) == len(rows))
+        kept = (column for at, column in enumerate(columns) if at not in absent)
+        return self._statement(len(rows), absent), tuple(chain.from_iterable(zip(*kept, strict=True)))
+
+    def _made(self, rows: int, absent: frozenset[int]) -> str:
+        row = ", ".join("NULL" if at in absent else "?" for at in range(self._values))
+        return self._before + ", ".join([f"({row})"] * rows) + self._after
 
 
 def value(column: Any) -> Any:

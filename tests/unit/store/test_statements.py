@@ -130,3 +130,21 @@ def test_a_migration_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pyte
     assert (kept["store_uuid"], kept["schema"]) == ("u", str(len(whole)))
     assert db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'extra'").fetchone() == (0,)
     db.close()
+
+
+@pytest.mark.parametrize("number", [1, 2, 7, 64, 65, 300])
+def test_any_number_of_rows_is_inserted_in_order(db: sqlite3.Connection, number: int) -> None:
+    """Whatever single rows, or all of them, have no value for; the answer is the last row's id."""
+    insert = Family("adds").rows("event_insert")
+    db.execute("CREATE TEMP TABLE quest_events (seq INTEGER PRIMARY KEY, quest_id, event, at, data)")
+    try:
+        for given in (
+            [(None, "e", each, None) for each in range(number)],
+            [("q" if each % 3 else None, None, each, "d" * (each % 2) or None) for each in range(number)],
+        ):
+            db.execute("DELETE FROM temp.quest_events")
+            last = insert(db, given)
+            assert db.execute("SELECT quest_id, event, at, data FROM quest_events ORDER BY seq").fetchall() == given
+            assert db.execute("SELECT max(seq) FROM quest_events").fetchone() == (last,)
+    finally:
+        db.execute("DROP TABLE temp.quest_events")
