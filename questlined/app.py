@@ -175,6 +175,7 @@ async def _live(
     changes.on_stop.append(runtime.records.cancelling)
     rescuer = Rescuer(runtime, changes, scheduler.tick)
     ctx = _context(runtime, changes, scheduler, where, started_at)
+    ctx.directories.start()
     server = Server(ctx, runtime.tasks, admin_gid(config.admin_group))
     ctx.daemon.connections = lambda: server.connections
     services: dict[str, Service] = {"scheduler": scheduler, "heartbeats": heartbeats, "rescuer": rescuer}
@@ -189,11 +190,12 @@ async def _live(
     await stop.first.wait()
     notifier.stopping()
     await _wind_down(runtime, scheduler, server, notifier, stop)
-    for task in running:
+    for task in (*running, *runtime.beside):
         task.cancel()
     runtime.watch.close()
     runtime.disk.close()
     runtime.records.close()
+    ctx.directories.close()
     runtime.pump.stop()
     runtime.family.stop()
 

@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from questlined.wire.errors import Unavailable
+
 T = TypeVar("T")
 _Job = tuple[Callable[[], Any], asyncio.Future[Any]]
 
@@ -22,8 +24,12 @@ class Disk:
         self._threads = threads
         self._loop = asyncio.get_running_loop()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        for number in range(threads):
-            threading.Thread(target=self._run, name=f"disk-{number}", daemon=True).start()
+        try:
+            for number in range(threads):
+                threading.Thread(target=self._run, name=f"disk-{number}", daemon=True).start()
+        except RuntimeError:
+            self.close()  # those that were started
+            raise
 
     async def do(self, work: Callable[[], T]) -> T:
         """What `work` gives, called on one of the threads. Raises what it raises."""
@@ -36,7 +42,7 @@ class Disk:
         return future
 
     def close(self) -> None:
-        """Let the threads end when they have done what was asked."""
+        """Let the threads end when they have done what was asked. Nobody waits for one that hangs."""
         for _ in range(self._threads):
             self._jobs.put(None)
 
@@ -52,6 +58,40 @@ class Disk:
                 self._loop.call_soon_threadsafe(_settle, future, answer, error)
             except RuntimeError:  # the loop is closed: nobody waits any more
                 return
+
+
+class ForClients:
+    """Threads that look at a disk for clients, made by `start` or when the first one asks: what hangs for them keeps
+    nobody else, nor the end of the daemon."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads, self._free = threads, asyncio.Semaphore(threads)
+        self._disk: Disk | None = None
+
+    def start(self) -> Disk:
+        """Have the threads: when one is wanted later there may be none to be had. Raises Unavailable."""
+        if self._disk is None:
+            try:
+                self._disk = Disk(self._threads)
+            except RuntimeError as error:
+                hint = "try again, or raise the limit of processes (ulimit -u, TasksMax=)"
+                raise Unavailable(f"no thread can be had: {error}", hint=hint) from error
+        return self._disk
+
+    async def do(self, work: Callable[[], T]) -> T:
+        """What `work` gives, called on one of the threads. Raises what it raises.
+
+        Who is given up while it waits for a thread leaves nothing behind, however often that happens."""
+        disk = self.start()
+        await self._free.acquire()
+        doing = disk.begin(work)
+        doing.add_done_callback(lambda _: self._free.release())
+        return await asyncio.shield(doing)
+
+    def close(self) -> None:
+        """Let the threads end."""
+        if self._disk is not None:
+            self._disk.close()
 
 
 def _settle(future: asyncio.Future[Any], answer: Any, error: Exception | None) -> None:

@@ -7,6 +7,7 @@ number.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import stat
@@ -30,6 +31,8 @@ STATES = ("running", "cancelling")
 _SHRANK = 1
 _FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 AT_ONCE = 4096  # entries that one look appends
+# What keeps a file from being opened now, and says nothing of whether it is there.
+_FOR_A_WHILE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.EINTR})
 
 Read = Callable[[int, int], bytes]  # (offset, length) of a file
 
@@ -110,10 +113,13 @@ def survey(descriptor: int) -> Found:
 
 
 def opened(path: Path) -> int | None:
-    """A descriptor for reading; None where there is no such file, whatever else somebody has put in its place."""
+    """A descriptor for reading; None where there is no such file, whatever else somebody has put in its place. Raises
+    OSError where that cannot be told now: an index that is taken for none would give its records other numbers."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+    except OSError as error:
+        if error.errno in _FOR_A_WHILE:
+            raise
         return None
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
@@ -122,8 +128,12 @@ def opened(path: Path) -> int | None:
 
 
 def stored(directory: Path) -> tuple[Sealed, ...]:
-    """The index as an artifact, on disk for good; nothing where there is none."""
-    descriptor = opened(directory / RECORDS)
+    """The index as an artifact, on disk for good; nothing where there is none, or none that can be opened."""
+    try:
+        descriptor = opened(directory / RECORDS)
+    except OSError as error:
+        log.warning("%s cannot be opened: %s, ignoring", directory / RECORDS, error)
+        return ()
     if descriptor is None:
         return ()
     try:

@@ -144,6 +144,9 @@ def page(source: Source, number: int, streams: Collection[str] = STREAMS) -> Pag
             at = source.ended.at if source.ended else source.started_at
             records.append(_gap(at, f"record {number} is not there: after it {there} is the last one"))
             number = there
+        if (end := source.ended) is not None and _is_lost(files, end, number):
+            records.append(_gap(end.at, f"records {number + 1} to {end.stored} are gone"))
+            number = end.stored
         read = 0
         for scanned, entry in enumerate(_entries(files, source, number)):
             if entry.kind != index.OUTPUT or STREAMS[entry.which] in streams:
@@ -154,11 +157,11 @@ def page(source: Source, number: int, streams: Collection[str] = STREAMS) -> Pag
             elif scanned >= SCANNED:
                 return Page(records, number, full=True)
             number = entry.number
-        if source.ended is None:
+        if end is None:
             return Page(records, number)
-        if number < source.ended.last:
-            records.append(Record(source.ended.last, source.ended.at, "end", source.ended.end))
-        return Page(records, source.ended.last, over=True)
+        if number < end.last:
+            records.append(Record(end.last, end.at, "end", end.end))
+        return Page(records, end.last, over=True)
 
 
 def _there(files: _Files, source: Source, number: int) -> int:
@@ -169,6 +172,11 @@ def _there(files: _Files, source: Source, number: int) -> int:
     if number <= 1 or files.entries(number - 1, 1):
         return number
     return max(1, files.count())
+
+
+def _is_lost(files: _Files, end: Ended, number: int) -> bool:
+    """Whether the index was there when it was surveyed, and is gone: a slow reader may outlive it."""
+    return number < end.stored and end.stored > 1 and not files.entries(number, 1)
 
 
 def _entries(files: _Files, source: Source, number: int) -> Iterator[Entry]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from questlined.attempts import index
-from questlined.attempts.disk import Disk
+from questlined.attempts.disk import Disk, ForClients
 from questlined.attempts.index import Index
 from questlined.attempts.output import Files, directory_of
 from questlined.attempts.pages import Ended
@@ -40,8 +40,7 @@ class Records:
         self._watch, self._artifacts = watch, artifacts
         self._recorders: dict[str, Recorder] = {}
         self._readers: dict[str, list[asyncio.Event]] = {}
-        self._reading: Disk | None = None
-        self._free = asyncio.Semaphore(READERS)
+        self._reading = ForClients(READERS)
         self._surveyed: dict[tuple[str, int], Ended] = {}
 
     def surveyed(self, quest: str, attempt: int) -> Ended | None:
@@ -104,20 +103,12 @@ class Records:
             grown.set()
 
     async def read(self, work: Callable[[], T]) -> T:
-        """What `work` gives, called on a thread that reads for clients. Raises what it raises.
-
-        Who is given up while it waits for a thread leaves nothing behind, however often that happens."""
-        if self._reading is None:
-            self._reading = Disk(READERS)
-        await self._free.acquire()
-        reading = self._reading.begin(work)
-        reading.add_done_callback(lambda _: self._free.release())
-        return await asyncio.shield(reading)
+        """What `work` gives, called on a thread that reads for clients. Raises what it raises."""
+        return await self._reading.do(work)
 
     def close(self) -> None:
         """Let the threads end."""
-        if self._reading is not None:
-            self._reading.close()
+        self._reading.close()
 
 
 class Recorder:
@@ -132,6 +123,7 @@ class Recorder:
         self._looking: asyncio.Task[None] | None = None
         self._next_s = 0.0  # the earliest moment of the next look
         self._grown = self._cancelling = self._failed = self._ended = False
+        self._asked_to_stop = False
 
     def grew(self) -> None:
         """There is more output than was seen."""
@@ -146,12 +138,13 @@ class Recorder:
             self._at(self._next_s - self._loop.time())
 
     def cancelling(self) -> None:
-        """The attempt is asked to stop."""
-        self._cancelling = True
-        self.hurry()
+        """The attempt is asked to stop: one record, however often that is asked."""
+        if not self._asked_to_stop:
+            self._asked_to_stop = self._cancelling = True
+            self.hurry()
 
     async def end(self) -> tuple[Sealed, ...]:
-        """After the attempt's last byte: nothing is appended any more. Its index, safe on disk, if it has one.
+        """After the attempt's last byte: nothing is appended after this. Its index, safe on disk, if it has one.
 
         A look that hangs is waited for: what it wrote later would have the numbers of what readers compute then."""
         self._ended = True
@@ -160,6 +153,8 @@ class Recorder:
             self._timer.cancel()
         if self._looking is not None:
             await self._looking
+        if self._cancelling:  # it ended sooner than a look was due, and no file tells that this was asked
+            await self._look()
         if self._index is None:
             return ()
         return await self._records.disk.do(self._index.close)

@@ -49,7 +49,7 @@ async def recover(runtime: Runtime) -> list[str]:
         log.warning("an earlier daemon left %d attempts; %d of their processes were killed", len(quests), len(killed))
     for run in open_runs:
         if run.quest_id in held:
-            runtime.tasks.create_task(_outlast(runtime, run, held[run.quest_id]))
+            runtime.aside(_outlast(runtime, run, held[run.quest_id]))
     return quests
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from questlined.attempts.disk import Disk
 from questlined.attempts.records import Records
@@ -37,6 +38,14 @@ class Runtime:
     undying: dict[str, list[int]] = field(default_factory=dict)  # quest → processes of an earlier daemon that live on
     disk: Disk = field(default_factory=Disk)
     records: Records = field(init=False)
+    beside: set[asyncio.Task[None]] = field(default_factory=set)  # what may take for ever: given up at the daemon's end
 
     def __post_init__(self) -> None:
         self.records = Records(self.tasks, self.clock, self.watch, self.disk, self.artifacts)
+
+    def aside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Do it beside everything else, until the daemon ends."""
+        task = self.tasks.create_task(work)
+        self.beside.add(task)
+        task.add_done_callback(self.beside.discard)
+        return task

@@ -11,6 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
+from questlined.attempts.disk import ForClients
 from questlined.attempts.records import Records
 from questlined.clock import Clock
 from questlined.config.shape import Config
@@ -20,6 +21,7 @@ from questlined.store.protocol import Claimed, ProjectRef, Store, Token
 from questlined.wire.errors import InvalidInput, LimitReached, PermissionDenied
 
 REQUEST_ID_MAX = 200
+LOOKING = 6  # threads that look at clients' directories
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
@@ -127,6 +129,7 @@ class Context:
     chance: Callable[[], float]
     records: Records
     places: dict[tuple[str, str], tuple[Place, int]] = field(default_factory=dict)  # found lately, and when
+    directories: ForClients = field(default_factory=lambda: ForClients(LOOKING))  # a mount of a client's may hang
     streams: int = 0  # calls with `more` that are being answered
 
     @contextmanager

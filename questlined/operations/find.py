@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
+from functools import partial
 
 from questlined.core.ids import split_attempt
 from questlined.core.quest import check_integer, check_text, check_word
@@ -121,12 +121,12 @@ def place_at_hand(ctx: Context, project: str | None, directory: str | None) -> P
 async def _looked_up(ctx: Context, project: str | None, field: str, named: str) -> Place:
     registered = [] if project is not None else await ctx.store.registered_paths()
     try:
-        return await asyncio.to_thread(_on_disk, field, named, dict(registered))
+        return await ctx.directories.do(partial(_on_disk, field, named, dict(registered)))
     except InvalidInput:
         # a project that is known stays one while its directory is gone: its quests wait, and can be steered
         if project is None or not os.path.isabs(named):
             raise
-        known = await ctx.store.project(await asyncio.to_thread(os.path.realpath, named))
+        known = await ctx.store.project(await ctx.directories.do(partial(os.path.realpath, named)))
         if known is None:
             raise
         return Place(ProjectRef(known.key, known.name, known.path))

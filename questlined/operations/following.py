@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType
 
@@ -24,6 +24,7 @@ from questlined.operations.steering import reply
 from questlined.store import rows
 from questlined.wire.errors import InvalidInput, NotFound, Unavailable
 
+T = TypeVar("T")
 RESULT_MAX = 256 * 1024  # characters of a stored result that stands in for records
 _ID = re.compile(r"([0-9]{1,15})\.([0-9]{1,15})", re.ASCII)
 
@@ -161,7 +162,7 @@ async def records(
             if reader.found or reader.state != told:
                 told = reader.state
                 yield reader.take(), False
-            elif not reader.full:
+            if not reader.full:
                 await woken.wait()
 
 
@@ -187,7 +188,8 @@ class _Reader:
     def take(self, quest: views.Quest | UnsetType = UNSET) -> FollowReply:
         """What was found, as a reply; it is kept no longer."""
         taken, self.found = self.found, []
-        return FollowReply(records=taken, state=self.state, quest=quest)
+        state = quest.state if isinstance(quest, views.Quest) else self.state  # it may have moved on meanwhile
+        return FollowReply(records=taken, state=state, quest=quest)
 
     async def refresh(self) -> None:
         """Something has changed. Raises NotFound."""
@@ -204,10 +206,7 @@ class _Reader:
             source = self._source or await self._look_up()
             if source is None:
                 continue
-            try:
-                page = await self._ctx.records.read(partial(pages.page, source, self._number, self._streams))
-            except OSError as error:
-                raise Unavailable(f"{source.directory} cannot be read: {error.strerror}", hint="try again") from error
+            page = await self._read(source.directory, partial(pages.page, source, self._number, self._streams))
             self.found += [_record(self._attempt, each) for each in page.records]
             self._number = page.number
             self.full = bool(page.records) and (page.full or page.over)
@@ -215,6 +214,13 @@ class _Reader:
                 self._next()
             elif not page.full:
                 return
+
+    async def _read(self, directory: Path, work: Callable[[], T]) -> T:
+        """What `work` gives of an attempt's files. Raises Unavailable."""
+        try:
+            return await self._ctx.records.read(work)
+        except OSError as error:
+            raise Unavailable(f"{directory} cannot be read: {error.strerror}", hint="try again") from error
 
     async def _row(self) -> rows.Quest:
         row = await self._ctx.store.quest(self._quest)
@@ -235,6 +241,7 @@ class _Reader:
         else:
             self._source = await self._ended(run, run.finished_at)
             if self._source is None:
+                self._shrink()
                 self.found += await self._stand_in(run, run.finished_at)
                 self._next()
         return self._source
@@ -248,11 +255,19 @@ class _Reader:
         sealed = (sizes.get("stdout", 0), sizes.get("stderr", 0)) if files else None
         directory = Path(files[0].path).parent if files else ctx.records.directory(self._quest, run.attempt)
         known = ctx.records.surveyed(self._quest, run.attempt)
-        ended = await ctx.records.read(partial(pages.ended, directory, sealed, at, _end(run), known))
+        ended = await self._read(directory, partial(pages.ended, directory, sealed, at, _end(run), known))
         if ended is None:
             return None
-        ctx.records.keep(self._quest, run.attempt, ended)
+        if known is None:
+            ctx.records.keep(self._quest, run.attempt, ended)
         return Source(directory, run.started_at, ended)
+
+    def _shrink(self) -> None:
+        """Of very many attempts whose records are gone, one gap tells: they come in one reply."""
+        if len(self.found) >= pages.RECORDS_MAX:
+            last = self.found[-1]
+            gone = {"reason": f"the records of the attempts up to {last.attempt} are gone"}
+            self.found = [_record(last.attempt, pages.Record(None, last.at, "gap", gone))]
 
     async def _stand_in(self, run: rows.Run, at: int) -> list[Record]:
         """For records that are gone."""

@@ -50,6 +50,13 @@ class Reading:
         suspended = (self.boot_ms - before.boot_ms) - (self.monotonic_ms - before.monotonic_ms)
         return (suspended if suspended >= JUMP_MS else 0) + self.step_since(before)
 
+    def fresh_since(self, before: Reading) -> int:
+        """From which moment of the wall clock on something was written after a jump. Where a step back makes that
+        doubtful, it is taken for fresh: a lease that lives longer does less harm than one that is reclaimed."""
+        passed = self.monotonic_ms - before.monotonic_ms
+        unmoved = before.wall_ms + passed
+        return unmoved + 1 if self.wall_ms > unmoved else self.wall_ms - passed
+
     def step_since(self, before: Reading) -> int:
         """By how much the wall clock was set; 0 below JUMP_MS."""
         stepped = (self.wall_ms - before.wall_ms) - (self.boot_ms - before.boot_ms)
@@ -79,6 +86,8 @@ class Rescuer:
         self._runtime, self._tick = runtime, tick
         self.wake = Wake()
         self._reading = Reading.of(runtime.clock)
+        self._leases_owed = self._retries_owed = 0  # ms by which they must still move
+        self._fresh_since = 0  # what was written from then on was written after that jump
         self._net_ms = runtime.clock.monotonic_ms()
         self._moved = True  # whether an outside lease may have been made or moved since the last look
         self._expiry: int | None = None  # when the next one runs out
@@ -119,16 +128,25 @@ class Rescuer:
             await asyncio.sleep(HEARD_S)
 
     async def _follow_clocks(self) -> None:
-        """Move every lease by what the clocks jumped, before anything is reclaimed."""
-        now = Reading.of(self._runtime.clock)
-        jump = now.jump_since(self._reading)
-        if jump:
-            log.warning("the machine slept or its clock was set: leases move by %d ms", jump)
-            await self._runtime.store.shift_leases(jump)
-            if step := now.step_since(self._reading):
-                await self._runtime.store.shift_retries(step)
-            self._tick()  # time gates may be open by now
+        """Move every lease by what the clocks jumped, before anything is reclaimed. What the store does not take now
+        is owed to it: nothing is moved twice."""
+        now, store = Reading.of(self._runtime.clock), self._runtime.store
+        if not self._leases_owed and not self._retries_owed:
+            self._fresh_since = now.fresh_since(self._reading)
+        self._leases_owed += now.jump_since(self._reading)
+        self._retries_owed += now.step_since(self._reading)
         self._reading = now
+        if not self._leases_owed and not self._retries_owed:
+            return
+        fresh = (self._fresh_since, now.wall_ms)
+        if self._leases_owed:
+            log.warning("the machine slept or its clock was set: leases move by %d ms", self._leases_owed)
+            await store.shift_leases(self._leases_owed, fresh)
+            self._leases_owed = 0
+        if self._retries_owed:
+            await store.shift_retries(self._retries_owed, fresh)
+            self._retries_owed = 0
+        self._tick()  # time gates may be open by now
 
     def _leases_moved(self) -> None:
         self._moved = True
@@ -194,5 +212,5 @@ class Rescuer:
         while await runtime.store.forget_requests(runtime.clock.wall_ms() - REQUEST_KEPT_MS):
             pass  # a page each, so that others have their turn
         if self.forgetting is None or self.forgetting.done():
-            self.forgetting = runtime.tasks.create_task(self._forget_records())
+            self.forgetting = runtime.aside(self._forget_records())
         self._tick()

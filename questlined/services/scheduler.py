@@ -120,6 +120,8 @@ class Scheduler:
             )
         config, now = self._runtime.config, self._runtime.clock.wall_ms()
         wish = ClaimNow(self._owner, now, config.lease_ttl_ms, config.limits, quest, project, token)
+        self._claims += 1  # before the task begins: a stop that comes first must wait for it
+        self._idle.clear()
         claiming = self._runtime.tasks.create_task(self._claim_now(wish))
         try:
             answer = await asyncio.shield(claiming)
@@ -144,8 +146,6 @@ class Scheduler:
 
     async def _claim_now(self, wish: ClaimNow) -> Claimed | Exception | None:
         """In a task of its own, which must not fail: what is claimed is started, whatever becomes of the caller."""
-        self._claims += 1
-        self._idle.clear()
         try:
             claimed = await self._runtime.store.claim_now(wish)
             if claimed is not None and not claimed.again:

@@ -19,6 +19,7 @@ from questlined.store.reading import Reads
 from questlined.store.rows import OldRecords, Quest, Run
 
 REQUEST_KEPT_MS = 24 * 3600 * 1000
+NOTHING_FRESH = (1, 0)  # an empty stretch of time
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,12 +308,14 @@ class Store(Reads, Protocol):
         """Open time gates that are due; how many."""
         ...
 
-    async def shift_leases(self, delta_ms: int) -> None:
-        """Move every lease by a suspend's length or a step of the wall clock."""
+    async def shift_leases(self, delta_ms: int, fresh: tuple[int, int] = NOTHING_FRESH) -> None:
+        """Move every lease by a suspend's length or a step of the wall clock; none that was made or extended in
+        `fresh` (from, to), after that had happened."""
         ...
 
-    async def shift_retries(self, delta_ms: int) -> None:
-        """Move the end of every backoff by a step of the wall clock. What somebody set, as not-before, stays."""
+    async def shift_retries(self, delta_ms: int, fresh: tuple[int, int] = NOTHING_FRESH) -> None:
+        """Move the end of every backoff by a step of the wall clock, but for those that began in `fresh`. What somebody
+        set, as not-before, stays."""
         ...
 
     async def path_missing(self, project: str, missing: bool) -> None:

@@ -153,3 +153,23 @@ async def test_a_suspend_moves_every_lease(bench: Bench) -> None:
     await bench.store.shift_leases(8 * 3_600_000)
     assert await bench.store.expire(reclaim(bench)) == 0
     assert await bench.finish(claimed) == "done"
+
+
+@scenario
+async def test_what_was_made_after_a_jump_does_not_move_with_it(bench: Bench) -> None:
+    """Leases that were made or extended since, and backoffs that began since."""
+    early, extended, late = [await bench.add(max_attempts=2, backoff_base_ms=1000) for _ in range(3)]
+    held = [claimed for _ in (early, extended) if (claimed := await bench.claim(lease_ms=1000))]
+    bench.clock.advance(10)
+    since = bench.clock.wall_ms()
+    await bench.store.heartbeat(held[1].fence, since, 1000)
+    held += [claimed for claimed in [await bench.claim(lease_ms=1000)] if claimed]
+    await bench.store.shift_leases(-10_000, (since, since))
+    assert await bench.store.expire(reclaim(bench)) == 1
+    assert [await bench.state(quest) for quest in (early, extended, late)] == ["interrupted", "running", "running"]
+    await bench.finish(held[1], "failed")
+    bench.clock.advance(10)
+    await bench.finish(held[2], "failed")
+    await bench.store.shift_retries(-500, (since + 10, since + 10))
+    rows = [await bench.store.quest(quest) for quest in (extended, late)]
+    assert [row.retry_at for row in rows if row] == [since + 1000 - 500, since + 10 + 1000]

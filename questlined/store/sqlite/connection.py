@@ -136,9 +136,7 @@ def _writer(path: Path, store_uuid: str, now: int) -> sqlite3.Connection:
         db.execute("PRAGMA journal_mode = wal")
         db.execute("PRAGMA synchronous = full")
         db.execute("PRAGMA foreign_keys = on")
-        db.execute(
-            "PRAGMA cache_size = -16000"
-        )  # what adds touch of two indexes without order must fit, or it is written twice
+        db.execute("PRAGMA cache_size = -6000")
         db.execute("PRAGMA temp_store = memory")
         db.execute("PRAGMA journal_size_limit = 67108864")
         # A page is often written again before that, and is then copied into the file once for all. 16 MB are what the

@@ -211,9 +211,15 @@ def _own(db: sqlite3.Connection, request: tuple[str, int, int], _effects: Effect
     return _extend_own(db, owner=owner, now=now, lease_ms=lease_ms)
 
 
-def _shift_leases(db: sqlite3.Connection, delta: int, effects: Effects) -> None:
-    _shift(db, delta=delta)
+def _shift_leases(db: sqlite3.Connection, request: tuple[int, tuple[int, int]], effects: Effects) -> None:
+    delta, (since, until) = request
+    _shift(db, delta=delta, since=since, until=until)
     effects.leases = True
+
+
+def _shift_backoffs(db: sqlite3.Connection, request: tuple[int, tuple[int, int]], _effects: Effects) -> int:
+    delta, (since, until) = request
+    return _shift_retries(db, delta=delta, since=since, until=until)
 
 
 def _promote_due(db: sqlite3.Connection, now: int, effects: Effects) -> int:
@@ -242,8 +248,6 @@ HEARTBEAT = Operation("heartbeat", _heartbeat)
 VERDICT = Operation("verdict", _verdict)
 EXTEND_OWN = Operation("extend_own", _own)
 SHIFT = Operation("shift_leases", _shift_leases)
-SHIFT_RETRIES: Operation[int, int] = Operation(
-    "shift_retries", lambda db, delta, effects: _shift_retries(db, delta=delta)
-)
+SHIFT_RETRIES = Operation("shift_retries", _shift_backoffs)
 PROMOTE = Operation("promote", _promote_due)
 FORGET = Operation("forget_requests", forget)

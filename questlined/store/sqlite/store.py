@@ -12,6 +12,7 @@ from questlined.core.gates import Situation
 from questlined.core.limits import Limits
 from questlined.store.effects import Effects
 from questlined.store.protocol import (
+    NOTHING_FRESH,
     Add,
     Block,
     Claim,
@@ -126,11 +127,11 @@ class SqliteStore:
     async def promote(self, now: int) -> int:
         return await self.writer.submit(leases.PROMOTE, now)
 
-    async def shift_leases(self, delta_ms: int) -> None:
-        await self.writer.submit(leases.SHIFT, delta_ms)
+    async def shift_leases(self, delta_ms: int, fresh: tuple[int, int] = NOTHING_FRESH) -> None:
+        await self.writer.submit(leases.SHIFT, (delta_ms, fresh))
 
-    async def shift_retries(self, delta_ms: int) -> None:
-        await self.writer.submit(leases.SHIFT_RETRIES, delta_ms)
+    async def shift_retries(self, delta_ms: int, fresh: tuple[int, int] = NOTHING_FRESH) -> None:
+        await self.writer.submit(leases.SHIFT_RETRIES, (delta_ms, fresh))
 
     async def path_missing(self, project: str, missing: bool) -> None:
         await self.writer.submit(gates.PATH, (project, missing))

@@ -309,6 +309,22 @@ def test_an_id_past_the_end_is_a_gap_and_the_end(tmp_path: Path) -> None:
         assert kinds(read(made.ended(), 3)) == [(4, "end")]
 
 
+@pytest.mark.parametrize("after", [0, 3, 10])
+def test_an_index_that_is_deleted_under_a_slow_reader_is_a_gap(tmp_path: Path, after: int) -> None:
+    """What it held is not passed by in silence; what follows keeps its number."""
+    with attempt(tmp_path) as made:
+        for _ in range(10):
+            made.write(b"x")
+            made.look()
+        made.write(b"rest")
+        source = made.ended()
+        (made.directory / "records").unlink()
+        found = read(source, after)
+        assert kinds(found) == [(None, "gap"), (12, "output"), (13, "end")]
+        assert found[0].data["reason"] == f"records {after + 1} to 11 are gone"
+        assert kinds(read(source, 11)) == [(12, "output"), (13, "end")]
+
+
 def test_what_an_earlier_life_of_the_attempt_left_is_not_its_index(tmp_path: Path) -> None:
     """A database that was brought back from a backup makes the same attempt again."""
     with attempt(tmp_path) as made:

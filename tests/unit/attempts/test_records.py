@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 
 from questlined.attempts import index, output, records
+from questlined.attempts.disk import ForClients
 from questlined.attempts.index import Index
 from questlined.attempts.records import Recorder
 from questlined.store.protocol import Sealed
+from questlined.wire.errors import Unavailable
 from tests.support.parts import Parts, parts
 
 NEVER_S = 1000.0
@@ -203,6 +205,32 @@ def test_what_came_during_a_look_is_in_the_next(tmp_path: Path, monkeypatch: pyt
     play(tmp_path, story)
 
 
+def test_however_often_a_stop_is_asked_for_it_is_one_record(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        with scene.parts.runtime.records.reading(scene.quest, scene.grown):
+            for _ in range(3):
+                scene.parts.runtime.records.cancelling(scene.quest)
+                scene.write()
+                await scene.told()
+            assert scene.index().count(index.STATE) == 2
+
+    play(tmp_path, story)
+
+
+@pytest.mark.parametrize("printed", [b"", b"out"])
+def test_a_stop_that_is_asked_for_just_before_the_end_is_a_record(tmp_path: Path, printed: bytes) -> None:
+    """A program may be dead before a look is due."""
+
+    async def story(scene: Scene) -> None:
+        scene.write(printed)
+        scene.parts.runtime.records.cancelling(scene.quest)
+        (sealed,) = await scene.recorder.end()
+        kinds = [index.STATE, *([index.OUTPUT] if printed else []), index.STATE]
+        assert (scene.index(), sealed.bytes) == (kinds, len(kinds) * index.ENTRY_BYTES)
+
+    play(tmp_path, story)
+
+
 def test_a_look_that_fails_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -258,3 +286,26 @@ def test_readers_on_a_disk_that_hangs_starve_no_attempt(tmp_path: Path) -> None:
         shared.close()
 
     play(tmp_path, story)
+
+
+def test_threads_that_cannot_be_had_are_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asked is told to try again, and those that were started end."""
+    real, started = threading.Thread.start, list[threading.Thread]()
+
+    def start(this: threading.Thread) -> None:
+        if started:
+            raise RuntimeError("can't start new thread")
+        started.append(this)
+        real(this)
+
+    async def run() -> None:
+        shared = ForClients(2)
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", start)
+            with pytest.raises(Unavailable, match="no thread"):
+                await shared.do(lambda: 1)
+        await until(lambda: not started[0].is_alive())
+        assert await shared.do(lambda: 1) == 1
+        shared.close()
+
+    asyncio.run(run())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import os
 import random
@@ -11,13 +12,15 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 
-from questlined.attempts import index, output, pages
+from questlined.attempts import index, output, pages, records
 from questlined.operations import following
 from questlined.operations.context import Caller, Context, Daemon
 from questlined.operations.following import Follow, FollowReply, Position
 from questlined.store.protocol import Finish, Sealed
+from questlined.wire.errors import Unavailable
 from tests.support.parts import Parts, parts
 
 ME = Caller(os.geteuid(), os.getegid(), os.getpid(), owner=True)
@@ -151,5 +154,119 @@ def test_only_who_may_see_a_quest_may_follow_it(tmp_path: Path) -> None:
             except following.NotFound:
                 found = []
             assert bool(found) is sees
+
+    play(tmp_path, story)
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.EIO])
+def test_an_index_that_cannot_be_opened_now_gives_no_record_another_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Who asks then is told to try again; nothing wrong is remembered."""
+    real = os.open
+
+    def short(path: Any, *arguments: Any, **more: Any) -> int:
+        if Path(path).name == output.RECORDS:
+            raise OSError(number, os.strerror(number))
+        return real(path, *arguments, **more)
+
+    async def story(here: Parts, ctx: Context) -> None:
+        quest = await attempted(here, b"0123456789")
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "open", short)
+            with pytest.raises(Unavailable, match=f"cannot be read: {os.strerror(number)}"):
+                await one_page(ctx, quest)
+        assert [record.number for record in (await one_page(ctx, quest)).records] == list(range(1, 13))
+
+    play(tmp_path, story)
+
+
+def test_very_many_attempts_whose_records_are_gone_fit_a_reply(tmp_path: Path) -> None:
+    """The last of them are told one by one, a gap tells of those before."""
+
+    async def story(here: Parts, ctx: Context) -> None:
+        quest = await here.add()
+        for _ in range(300):
+            claimed = await here.claim()
+            await here.runtime.store.finish(Finish(claimed.fence, 1, "released", 0.5, here.runtime.config.policy))
+        found = (await one_page(ctx, quest)).records
+        assert len(found) <= pages.RECORDS_MAX + 2
+        told = next(record.attempt for record in found)
+        assert (found[0].kind, found[0].data["reason"]) == ("gap", f"the records of the attempts up to {told} are gone")
+        ends = [record.attempt for record in found if record.kind == "end"]
+        assert ends == list(range(told + 1, 301))
+
+    play(tmp_path, story)
+
+
+def test_what_has_grown_is_read_once(tmp_path: Path) -> None:
+    """A stream asks the disk when there is more, and not again to find nothing."""
+
+    async def story(here: Parts, ctx: Context) -> None:
+        quest = await here.add()
+        claimed = await here.claim()
+        directory, looks = ctx.records.directory(quest, 1), list[int]()
+        files = output.create(directory, prompt=None, stdin_prompt=False, append=False)
+        writing = index.Index(directory, claimed.run.started_at, (files.stdout, files.stderr))
+        read = ctx.records.read
+
+        async def counted(work: Callable[[], Any]) -> Any:
+            looks.append(1)
+            return await read(work)
+
+        ctx.records.read = counted  # type: ignore[method-assign]
+        replies = list[FollowReply]()
+
+        async def reading() -> None:
+            async for reply, _ in following.records(ctx, quest, Position(1)):
+                replies.append(reply)
+
+        task = here.runtime.tasks.create_task(reading())
+        for turn in range(1, 6):
+            while len(replies) < turn:  # noqa: ASYNC110  the reader's own event is not ours
+                await asyncio.sleep(0)
+            os.write(files.stdout, b"x")
+            writing.observe(claimed.run.started_at)
+            ctx.records.tell(quest)
+        task.cancel()
+        await asyncio.wait([task])
+        assert sum(len(reply.records) for reply in replies) == 5
+        assert len(looks) <= 6
+        writing.close()
+        files.close()
+
+    play(tmp_path, story)
+
+
+def test_the_last_replys_state_is_its_quests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though somebody retries it between the last record and that reply."""
+
+    async def story(here: Parts, ctx: Context) -> None:
+        quest = await attempted(here, b"x")
+        real = following.reply
+
+        async def moved_on(ctx: Context, quest: str) -> Any:
+            answer = await real(ctx, quest)
+            return msgspec.structs.replace(answer, quest=msgspec.structs.replace(answer.quest, state="queued"))
+
+        monkeypatch.setattr(following, "reply", moved_on)
+        page = await one_page(ctx, quest)
+        assert page.quest
+        assert (page.state, page.quest.state) == ("queued", "queued")
+
+    play(tmp_path, story)
+
+
+def test_an_attempt_that_is_asked_for_often_drives_no_other_out_of_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is known of an index is forgotten for another's sake only."""
+    monkeypatch.setattr(records, "SURVEYED_MAX", 2)
+
+    async def story(here: Parts, ctx: Context) -> None:
+        quests = [await attempted(here, b"x") for _ in range(2)]
+        for quest in (*quests, quests[1], quests[1]):
+            await one_page(ctx, quest)
+        assert all(ctx.records.surveyed(quest, 1) for quest in quests)
 
     play(tmp_path, story)

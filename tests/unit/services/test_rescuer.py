@@ -11,6 +11,7 @@ import pytest
 from questlined.services.rescuer import NET_S, TICK_S, Reading, Rescuer
 from questlined.services.scheduler import Scheduler
 from questlined.store.protocol import Claimed, ProjectRef, Sealed, Token
+from questlined.wire.errors import StoreFull
 from tests.support.clock import ManualClock
 from tests.support.parts import Parts, parts
 
@@ -51,8 +52,8 @@ class Scene:
     def _tick(self) -> None:
         self.ticks += 1
 
-    async def held(self) -> Claimed:
-        await self.parts.add(external=True)
+    async def held(self, **fields: object) -> Claimed:
+        await self.parts.add(external=True, **fields)
         claimed = await self.parts.bench.claim(project=self.parts.project.key, lease_ms=LEASE_MS)
         assert claimed
         await self.turn()
@@ -109,6 +110,68 @@ def test_a_step_of_the_wall_clock_shifts_every_lease(tmp_path: Path, step: int) 
         scene.clock.advance(LEASE_MS)
         await scene.turn()
         assert await scene.parts.bench.state(claimed.quest.id) == "interrupted"
+
+    play(tmp_path, story)
+
+
+@pytest.mark.parametrize("jump", ["suspend", "forward", "backward"])
+def test_a_lease_that_was_made_after_a_jump_is_not_moved_by_it(tmp_path: Path, jump: str) -> None:
+    """It was made by the clock as it is: moved back it would be reclaimed at once, moved on it would live for hours."""
+
+    async def story(scene: Scene) -> None:
+        before = await scene.held()
+        scene.clock.advance(10_000)
+        if jump == "suspend":
+            scene.clock.suspend(HOURS_MS)
+        else:
+            scene.clock.step(HOURS_MS if jump == "forward" else -HOURS_MS)
+        scene.clock.advance(5_000)
+        after = await scene.held()
+        assert await scene.left_ms(after) == LEASE_MS
+        assert await scene.left_ms(before) == LEASE_MS - 15_000
+
+    play(tmp_path, story)
+
+
+@pytest.mark.parametrize("step", [HOURS_MS, -HOURS_MS])
+def test_a_backoff_that_began_after_a_step_is_not_moved_by_it(tmp_path: Path, step: int) -> None:
+    async def story(scene: Scene) -> None:
+        held = [await scene.held(max_attempts=3, backoff_base_ms=20_000) for _ in range(2)]
+        await scene.parts.bench.finish(held[0], "failed")
+        scene.clock.step(step)
+        scene.clock.advance(5_000)
+        await scene.parts.bench.finish(held[1], "failed")
+        await scene.turn()
+        rows = [await scene.parts.runtime.store.quest(claimed.quest.id) for claimed in held]
+        waits = [row.retry_at - scene.clock.wall_ms() for row in rows if row and row.retry_at]
+        assert waits == [15_000, 20_000]
+
+    play(tmp_path, story)
+
+
+@pytest.mark.parametrize("refused", ["shift_leases", "shift_retries"])
+@pytest.mark.parametrize("step", [3_600_000, -3_600_000])
+def test_a_store_that_refuses_half_of_a_shift_moves_no_lease_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str, step: int
+) -> None:
+    """What it did not take is moved in the next round, with what the clock was set meanwhile."""
+
+    async def story(scene: Scene) -> None:
+        claimed, store = await scene.held(), scene.parts.runtime.store
+        real, asked = getattr(store, refused), list[int]()
+
+        async def refuse(delta_ms: int, fresh: tuple[int, int]) -> None:
+            asked.append(delta_ms)
+            if len(asked) == 1:
+                scene.clock.step(5_000)
+                raise StoreFull("the disk is full", hint="free some space")
+            await real(delta_ms, fresh)
+
+        monkeypatch.setattr(store, refused, refuse)
+        scene.clock.step(step)
+        await scene.turn()
+        assert asked == [step, step + 5_000]
+        assert await scene.left_ms(claimed) == LEASE_MS
 
     play(tmp_path, story)
 

@@ -160,6 +160,22 @@ def test_a_stop_waits_for_a_claim_that_is_under_way(tmp_path: Path, fifos: tuple
     asyncio.run(run())
 
 
+def test_a_stop_waits_for_a_claim_that_was_only_asked_for(tmp_path: Path, fifos: tuple[Fifo, Fifo]) -> None:
+    """The call came in the same turn of the loop as the signal: its claim has not begun, and is not forgotten."""
+
+    async def run() -> None:
+        async with parts(tmp_path) as made:
+            at = Desk(made, *fifos)
+            quest = await at.add()
+            running = asyncio.ensure_future(at.run(quest))
+            await asyncio.sleep(0)
+            await at.scheduler.stop()
+            assert (running.done(), at.scheduler.running) == (True, 0)
+            assert (await at.row(quest)).state == "interrupted"
+
+    asyncio.run(run())
+
+
 def test_nothing_is_started_while_the_disk_is_low(tmp_path: Path, fifos: tuple[Fifo, Fifo]) -> None:
     async def run(disk: Path) -> None:
         async with desk(disk, fifos, 'disk.min_free_bytes = "2MiB"\n') as at:

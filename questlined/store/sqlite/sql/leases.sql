@@ -109,11 +109,13 @@ SELECT {Quest} FROM quests WHERE state = 'running' AND own = 0 AND lease_expires
 SELECT {Quest} FROM quests WHERE state = 'running' AND own = 1;
 
 -- shift_leases!
-UPDATE quests SET lease_expires_at = lease_expires_at + :delta WHERE state = 'running';
+UPDATE quests SET lease_expires_at = lease_expires_at + :delta WHERE state = 'running'
+   AND ifnull(heartbeat_at, 0) NOT BETWEEN :since AND :until;
 
 -- shift_retries!
 UPDATE quests SET retry_at = retry_at + :delta
- WHERE state IN ('queued', 'interrupted') AND waiting = 1 AND retry_at IS NOT NULL;
+ WHERE state IN ('queued', 'interrupted') AND waiting = 1 AND retry_at IS NOT NULL
+   AND updated_at NOT BETWEEN :since AND :until;
 
 -- promote!
 UPDATE quests SET waiting = 0 WHERE rowid IN (
