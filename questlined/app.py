@@ -210,6 +210,7 @@ async def _wind_down(
     hurry = runtime.tasks.create_task(_hurry(scheduler, stop.second))
     await scheduler.stop()
     hurry.cancel()
+    await server.last_words()
     server.close()
 
 

@@ -131,6 +131,7 @@ class Context:
     places: dict[tuple[str, str], tuple[Place, int]] = field(default_factory=dict)  # found lately, and when
     directories: ForClients = field(default_factory=lambda: ForClients(LOOKING))  # a mount of a client's may hang
     streams: int = 0  # calls with `more` that are being answered
+    no_stream: asyncio.Event = field(default_factory=asyncio.Event)  # set when the last of them has ended
 
     @contextmanager
     def streaming(self) -> Iterator[None]:
@@ -144,10 +145,13 @@ class Context:
                 retryAfterMs=1000,
             )
         self.streams += 1
+        self.no_stream.clear()
         try:
             yield
         finally:
             self.streams -= 1
+            if not self.streams:
+                self.no_stream.set()
 
     def token(self, caller: Caller, method: str, request: Repeatable) -> Token | None:
         """The request's token for the store, None where it has no requestId. Raises InvalidInput."""

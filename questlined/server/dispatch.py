@@ -188,13 +188,11 @@ def _fitting(ctx: Context, reply: Reply, *, continues: bool) -> bytes:
         body = frame({"parameters": views.shortened(reply), **rest})
     if len(body) <= limit:
         return body
-    return error_frame(
-        InvalidInput(
-            f"the reply has {len(body)} bytes, more than bounds.max_frame_bytes = {limit}",
-            hint="ask for fewer at a time",
-            field="limit",
-            setting="bounds.max_frame_bytes",
-        )
+    raise InvalidInput(
+        f"the reply has {len(body)} bytes, more than bounds.max_frame_bytes = {limit}",
+        hint="ask for fewer at a time, or raise the bound",
+        field="limit",
+        setting="bounds.max_frame_bytes",
     )
 
 

@@ -11,6 +11,7 @@ import pwd
 import socket
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 
 from questlined.operations.context import Context
 from questlined.server import dispatch
@@ -21,6 +22,7 @@ from questlined.wire.errors import InvalidInput, LimitReached, Unavailable
 log = logging.getLogger(__name__)
 BACKLOG = 128
 AGAIN_S = 1.0
+LAST_WORDS_S = 0.5
 
 
 def bind(path: str, mode: int) -> socket.socket:
@@ -107,6 +109,13 @@ class Server:
             listening.close()
         self._listening.clear()
 
+    async def last_words(self) -> None:
+        """Let streams tell how what they followed has ended; those that wait on are not waited for."""
+        if self._ctx.streams:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LAST_WORDS_S):
+                    await self._ctx.no_stream.wait()
+
     def close(self) -> None:
         """End every session, and those that the loop has accepted and not yet begun."""
         self._closed = True
@@ -144,7 +153,11 @@ class Server:
             self._tasks.create_task(self._serve(connection))
 
     async def _serve(self, connection: socket.socket) -> None:
-        await asyncio.get_running_loop().connect_accepted_socket(self.session, connection)
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(self.session, connection)
+        except OSError as error:
+            log.warning("a client cannot be served: %s, ignoring", error)
+            connection.close()
 
     def session(self) -> Session:
         """What serves one connection."""

@@ -17,7 +17,7 @@ from questlined.attempts.runtime import Runtime
 from questlined.services.service import Complaint, Wake
 from questlined.store.changes import Changes
 from questlined.store.protocol import Claim, Claimed, ClaimNow, Token
-from questlined.wire.errors import StoreFull, Unavailable
+from questlined.wire.errors import LimitReached, StoreFull, Unavailable
 
 log = logging.getLogger(__name__)
 STORE_AGAIN_S = 5.0
@@ -119,6 +119,13 @@ class Scheduler:
                 retryAfterMs=int(DISK_AGAIN_S * 1000),
             )
         config, now = self._runtime.config, self._runtime.clock.wall_ms()
+        if len(self._beyond) >= config.bounds.max_streams:
+            raise LimitReached(
+                f"{len(self._beyond)} quests are run beside the daemon's own already",
+                hint="wait for some of them, or raise bounds.max_streams",
+                setting="bounds.max_streams",
+                retryAfterMs=5000,
+            )
         wish = ClaimNow(self._owner, now, config.lease_ttl_ms, config.limits, quest, project, token)
         self._claims += 1  # before the task begins: a stop that comes first must wait for it
         self._idle.clear()

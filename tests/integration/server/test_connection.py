@@ -126,6 +126,19 @@ def test_a_frame_of_5_mb_is_refused_naming_the_bound(server: Daemon, peer: Peer,
     assert peer.total() == 0
 
 
+def test_a_reply_above_the_bound_is_one_error_and_the_end_of_its_call(tmp_path: Path) -> None:
+    """Of a stream, too, though more of it would have followed."""
+    config = SHELL + 'bounds.max_frame_bytes = "24KiB"\n'
+    with Daemon(tmp_path, config) as daemon, Peer(daemon.socket, str(daemon.project)) as peer:
+        quest = peer.add("head -c 100000 /dev/zero | tr '\\0' x")
+        assert peer.ended(quest)["state"] == "done"
+        peer.send(frame(QUESTS + "Follow", {"id": quest}, more=True) + frame(INFO))
+        refused = peer.reply()
+        assert refused["error"] == "io.questline.InvalidInput"
+        assert refused["parameters"]["setting"] == "bounds.max_frame_bytes"
+        assert peer.reply()["parameters"]["product"] == "questlined"
+
+
 def test_more_connections_than_the_bound_are_refused_naming_it(tmp_path: Path) -> None:
     """Those that are open go on, and a place that becomes free is free."""
     with Daemon(tmp_path, SHELL + "bounds.max_connections = 3\n") as daemon:

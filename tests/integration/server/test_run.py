@@ -264,7 +264,7 @@ def test_a_repeated_call_gives_the_same_attempt(server: Daemon, paused: Peer, ho
 
 
 def test_a_daemon_that_stops_ends_what_was_run(own: Daemon) -> None:
-    """What the client had no time to hear of is told by the next daemon, from the record on that it has seen."""
+    """Its client still hears of the end; the next daemon tells the same to who asks."""
     project = str(own.project)
     with Peer(own.socket, project) as peer, Peer(own.socket, project) as other:
         other.call(PAUSE, directory=project)
@@ -274,11 +274,12 @@ def test_a_daemon_that_stops_ends_what_was_run(own: Daemon) -> None:
         while "out\n" not in output(seen):
             seen += peer.reply()["parameters"]["records"]
         assert own.stop() == 0
-        while (reply := peer.receive()) is not None:
-            seen += reply["parameters"]["records"]
+        ended, last = rest(peer)
+        assert (last["quest"]["state"], peer.receive()) == ("interrupted", None)
+        seen += ended
     own.start()
     with Peer(own.socket, project) as peer:
-        seen += peer.call(QUESTS + "Follow", id=quest, attempt=1, after=seen[-1]["id"])["records"]
+        assert peer.call(QUESTS + "Follow", id=quest, attempt=1)["records"] == seen
         assert [each["kind"] for each in seen] == ["state", "output", "end"]
         assert seen[-1]["data"]["error"].startswith("the daemon was stopped")
         assert (peer.quest(quest)["state"], peer.quest(quest)["refunds"]) == ("interrupted", 1)

@@ -12,7 +12,7 @@ import pytest
 from questlined.services.scheduler import Scheduler
 from questlined.store.protocol import Claimed, Pausing, Token
 from questlined.store.rows import Quest, Run
-from questlined.wire.errors import StoreFull, Unavailable, WrongState
+from questlined.wire.errors import LimitReached, StoreFull, Unavailable, WrongState
 from tests.integration.store.scene import small_disk, until
 from tests.support.evidence import Fifo
 from tests.support.parts import Parts, parts
@@ -120,6 +120,29 @@ def test_a_paused_daemon_runs_what_a_person_wants(tmp_path: Path, fifos: tuple[F
             assert (await at.rests(best)).state == "done"
             assert await at.made.bench.state(other) == "queued"
             assert await at.scheduler.run_now(None, "/nowhere", None, attended=True) is None
+
+    asyncio.run(run())
+
+
+def test_so_many_run_beside_and_no_more(tmp_path: Path, fifos: tuple[Fifo, Fifo]) -> None:
+    """The refusal names the bound; when one has ended, there is room."""
+
+    async def run() -> None:
+        async with desk(tmp_path, fifos, "bounds.max_streams = 1\n") as at:
+            await at.pause()
+            one, other = await at.add(), await at.add()
+            await at.run(one)
+            with pytest.raises(LimitReached, match="1 quests are run beside") as caught:
+                await at.run(other)
+            assert caught.value.details["setting"] == "bounds.max_streams"
+            assert await at.begun() == one
+            at.hold.put()
+            assert (await at.rests(one)).state == "done"
+            await at.made.turn(at.scheduler)
+            await at.run(other)
+            assert await at.begun() == other
+            at.hold.put()
+            assert (await at.rests(other)).state == "done"
 
     asyncio.run(run())
 
