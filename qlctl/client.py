@@ -43,6 +43,7 @@ class Client:
         self.path = path
         self._pause, self._now = pause, now
         self.on_loss: Callable[[], None] = _nothing  # called once for each loss, before the first try to connect again
+        self.woken_by: int | None = None  # a pipe with a byte for each signal, whose handler must not wait for a reply
         self._link: Link | None = None
         self._met = False
         self._lost_at: float | None = None
@@ -101,7 +102,7 @@ class Client:
 
     def _send(self, frame: bytes) -> Link:
         if self._link is None:
-            self._link = Link(self.path)
+            self._link = Link(self.path, self.woken_by)
             self._met = True
         self._link.send(frame)
         return self._link

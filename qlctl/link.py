@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # The C module under socket: socket itself loads selectors, enum and more, which costs more than a bare start.
 import _socket
+import os
 
 from questlined.wire.errors import DaemonUnreachable, InvalidInput, PermissionDenied
 from questlined.wire.frames import NUL, Framer, FrameTooLong
@@ -23,7 +24,9 @@ class NobodyThere(Exception):
 class Link:
     """A connected stream socket. Raises NobodyThere, PermissionDenied or InvalidInput when it cannot be made."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, woken_by: int | None = None) -> None:
+        """`woken_by`: a pipe that gets a byte for each signal, see `receive`."""
+        self._woken_by = woken_by
         self._frames: list[bytes] = []
         self._framer = Framer(MAX_REPLY_BYTES)
         self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -51,6 +54,8 @@ class Link:
         """The next frame, without its NUL. Raises ConnectionLost, TimeoutError; DaemonUnreachable if it is endless."""
         self._socket.settimeout(timeout_s)
         while not self._frames:
+            if self._woken_by is not None:
+                self._wait(self._woken_by, timeout_s)
             try:
                 data = self._socket.recv(READ_BYTES)
             except TimeoutError:
@@ -61,6 +66,20 @@ class Link:
                 raise ConnectionLost("the daemon hung up")
             self._take(data)
         return self._frames.pop(0)
+
+    def _wait(self, woken_by: int, timeout_s: float | None) -> None:
+        """Until there is something to read. A signal that comes just before a read would not end it: Python has its
+        handler run when the read returns. The pipe's byte ends a poll, so that it runs then."""
+        from select import POLLIN, poll
+
+        ready = poll()
+        for descriptor in (self._socket.fileno(), woken_by):
+            ready.register(descriptor, POLLIN)
+        while True:
+            found = [descriptor for descriptor, _ in ready.poll(None if timeout_s is None else 1000 * timeout_s)]
+            if found != [woken_by]:
+                return  # none: then the read says that the time is over
+            os.read(woken_by, READ_BYTES)
 
     def _take(self, data: bytes) -> None:
         try:

@@ -23,7 +23,7 @@ MARK = " -> "
 
 
 def run(given: Arguments) -> int:
-    """Send what was typed, and print what is another than before."""
+    """Send what was typed, and print what has changed."""
     wanted = changes(given)
     if not wanted:
         raise InvalidInput("edit: nothing to change was given", hint="qlctl edit --help lists what can be")
@@ -114,7 +114,7 @@ COMMANDS = {
             Option("--max-attempts", "N", "give up after N failures; 0 for no limit"),
             Option("--lane", "LANE|none", "run one at a time with the others of this lane"),
         ),
-        about="Change a quest that is queued, interrupted or blocked, and print what is another than before. No editor"
+        about="Change a quest that is queued, interrupted or blocked, and print what has changed. No editor"
         " is started.",
     )
 }

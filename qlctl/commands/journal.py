@@ -7,7 +7,7 @@ from qlctl.options import Arguments, Command, Option
 from qlctl.output import print_json, say
 from qlctl.pages import collect
 from qlctl.place import place
-from qlctl.render.quest import event_cells, run_cells
+from qlctl.render.quest import event_cells, run_table
 from qlctl.render.table import show
 from qlctl.values import now_ms
 from questlined.wire.errors import InvalidInput
@@ -53,9 +53,7 @@ def run_runs(given: Arguments) -> int:
         print_json(runs)
         return 0
     if runs:
-        heads = ["ATTEMPT", "RUN", "CLASS", "EXIT", "TOOK", "STARTED", "TURNS", "TOKENS", "COST", "NOTE"]
-        now = now_ms()
-        show(heads, [run_cells(entry, now) for entry in runs])
+        show(*run_table(runs, now_ms()))
     if following:
         say(f"there are more: --cursor {following}")
     return 0

@@ -9,15 +9,17 @@ from qlctl.pages import collect
 from qlctl.place import place
 from qlctl.render.moments import span
 from qlctl.render.quest import attempts
-from qlctl.render.table import show, terminal_columns
-from qlctl.render.text import clean
+from qlctl.render.table import room, show, terminal_columns
+from qlctl.render.text import clean, cut, cut_front
 from qlctl.values import names, now_ms
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-WIDE = 72  # columns from which on there is room for more than the essential
+TASK_ROOM = 16
+SPARED: tuple[tuple[str, ...], ...] = ((), ("PRI", "ATTEMPTS"), ("PRI", "ATTEMPTS", "LANE"))  # until the task has it
+SHARES = {"ROLE": 6, "LANE": 6, "PROJECT": 5}  # what may be long gets at most this part of the terminal
 
 
 def run(given: Arguments) -> int:
@@ -43,16 +45,20 @@ def run(given: Arguments) -> int:
 def table(
     quests: list[dict[str, Any]], now: int, projects: bool, columns: int | None
 ) -> tuple[list[str], list[list[str]]]:
-    """The heads and cleaned cells: fewer on a narrow terminal, LANE and PROJECT only where they say something."""
-    wide = columns is None or columns >= WIDE
-    lanes = wide and any(quest.get("lane") for quest in quests)
-    heads = ["ID", "STATE", "ROLE", *(["PRI", "ATTEMPTS"] if wide else []), "AGE"]
-    heads += (["LANE"] if lanes else []) + (["PROJECT"] if projects else []) + ["TASK"]
-    return heads, [[cell(quest, head, now) for head in heads] for quest in quests]
+    """The heads and cleaned cells: LANE and PROJECT only where they say something, others as far as there is room."""
+    heads = ["ID", "STATE", "ROLE", "PRI", "ATTEMPTS", "AGE"]
+    heads += ["LANE"] if any(quest.get("lane") for quest in quests) else []
+    heads += ["PROJECT"] if projects else []
+    for spared in SPARED:
+        kept = [head for head in (*heads, "TASK") if head not in spared]
+        rows = [[cell(quest, head, now, columns) for head in kept] for quest in quests]
+        if columns is None or room(kept, rows, columns) >= TASK_ROOM:
+            break
+    return kept, rows
 
 
-def cell(quest: dict[str, Any], head: str, now: int) -> str:
-    """What a column shows of a quest."""
+def cell(quest: dict[str, Any], head: str, now: int, columns: int | None = None) -> str:
+    """What a column shows of a quest, on a terminal of so many columns; of a path the end is kept."""
     if head == "AGE":
         return span(now - quest["createdAt"])
     if head == "ATTEMPTS":
@@ -61,7 +67,10 @@ def cell(quest: dict[str, Any], head: str, now: int) -> str:
         return clean(_title(quest))
     keys = {"ID": "id", "STATE": "state", "ROLE": "role", "PRI": "priority", "LANE": "lane", "PROJECT": "project"}
     value = quest.get(keys[head])
-    return "-" if value is None else clean(str(value))
+    shown = "-" if value is None else clean(str(value))
+    if columns is None or head not in SHARES:
+        return shown
+    return (cut_front if head == "PROJECT" else cut)(shown, columns // SHARES[head])
 
 
 def _title(quest: dict[str, Any]) -> str:

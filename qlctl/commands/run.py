@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from qlctl.client import Call
 
 METHOD = "io.questline.Quests.Run"
+CANCELLED = "by the terminal that ran it"  # the reason of a second Ctrl-C
 
 
 def run(given: Arguments) -> int:
@@ -48,21 +49,34 @@ class Foreground:
         self._in_background = False
 
     def run(self) -> int:
-        """Run to the end of the attempt; after a loss of the daemon to that of the quest. The exit status."""
+        """Run to the end of the attempt; where the daemon went first, to that of the quest. The exit status."""
         self._client.on_loss = self._lost
         before = {number: _signal.getsignal(number) for number in (_signal.SIGINT, _signal.SIGTERM)}
+        self._client.woken_by, signalled = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        _signal.set_wakeup_fd(signalled)
         try:
             for number, handler in before.items():
                 if handler != _signal.SIG_IGN:
                     _signal.signal(number, self._signalled)
-            return self._told(self._attempt())
+            return self._told(self._shown())
         finally:
             self._client.close()
+            _signal.set_wakeup_fd(-1)
+            for descriptor in (self._client.woken_by, signalled):
+                os.close(descriptor)
             for number, handler in before.items():
                 _signal.signal(number, handler)
 
-    def _attempt(self) -> dict[str, Any]:
-        """Show the attempt; the quest at its end."""
+    def _shown(self) -> dict[str, Any]:
+        """Show the attempt, and where it was interrupted by somebody else those after it; the quest at the end."""
+        while True:
+            quest = self._followed()
+            if quest["state"] != "interrupted" or self._signals or self._in_background:
+                return quest
+            self._let_go(f"{self._records.name} was interrupted; when its turn comes, it")
+
+    def _followed(self) -> dict[str, Any]:
+        """Show the attempt, or in the background the quest, to its end."""
         for reply in self._client.stream(self._call):
             if reply.get("run") is not None and not self._records.name:
                 self._begun(reply["run"])
@@ -90,11 +104,12 @@ class Foreground:
         if not self._records.name:
             self._records.say("the connection to the daemon is lost; going on when it is back")
             return
+        self._let_go(f"the connection to the daemon is lost; when it is back, {self._records.name}")
+
+    def _let_go(self, why: str) -> None:
+        """It is the daemon's from now on."""
         self._in_background, self._records.attempt = True, None
-        self._records.say(
-            f"the connection to the daemon is lost; {self._records.name} now runs in the background",
-            "its output follows here when the daemon is back; Ctrl-C leaves it alone",
-        )
+        self._records.say(f"{why} runs in the background", "its output follows here; Ctrl-C leaves it alone")
 
     def _told(self, quest: dict[str, Any]) -> int:
         """Say how it ended, where it is not done; the exit status."""
@@ -122,7 +137,8 @@ class Foreground:
     def _cancel(self) -> None:
         """Cancel on a connection of its own: the other may be in the middle of a reply that stdout does not take."""
         try:
-            Client(self._client.path).change("io.questline.Quests.Cancel", {"id": self._records.name})
+            wanted: dict[str, object] = {"id": self._records.name, "reason": CANCELLED}
+            Client(self._client.path).change("io.questline.Quests.Cancel", wanted)
         except QuestlineError as error:
             _note(clean(error.message))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qlctl.render.colour import paint, wanted
-from qlctl.render.moments import both, local, span
+from qlctl.render.moments import both, exactly, local
 from qlctl.render.quest import attempts, first_line, how_it_left, took
 from qlctl.render.text import clean, indent
 
@@ -16,6 +16,7 @@ LAST_EVENTS = 10
 MOMENTS = (
     ("added", "createdAt"),
     ("started", "startedAt"),
+    ("cancel asked", "cancelRequestedAt"),
     ("finished", "finishedAt"),
     ("retry at", "retryAt"),
     ("lease until", "leaseExpiresAt"),
@@ -61,7 +62,7 @@ def _facts(quest: dict[str, Any], now: int) -> list[str]:
     if quest["external"]:
         facts.append(("external", "waits for a worker outside the daemon"))
     if quest.get("timeoutMs") is not None:
-        facts.append(("timeout", span(quest["timeoutMs"])))
+        facts.append(("timeout", exactly(quest["timeoutMs"])))
     if quest["state"] == "queued" and quest["scheduledAt"] > now:
         facts.append(("not before", both(quest["scheduledAt"], now)))
     facts += [(label, both(quest[key], now)) for label, key in MOMENTS if quest.get(key) is not None]

@@ -10,6 +10,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+RUN_HEADS = ["ATTEMPT", "RUN", "CLASS", "EXIT", "TOOK", "STARTED", "TURNS", "TOKENS", "COST", "NOTE"]
+TELEMETRY = ("TURNS", "TOKENS", "COST")
+UNKNOWN = "-"
+
 
 def attempts(quest: dict[str, Any], *, short: bool = False) -> str:
     """Charged attempts of those allowed: `1 of 3`, `4, no limit`; short `1/3`, `4`. The wire's 0 is no limit."""
@@ -32,7 +36,9 @@ def ending(quest: dict[str, Any]) -> str:
         choices = " / ".join(quest.get("choices") or [])
         return clean(f"{told}: {asked}" + (f" [{choices}]" if choices else ""))
     if quest["state"] in ("failed", "cancelled"):
-        why = quest.get("error") or quest.get("reason")
+        # the error of a cancelled one is that of its last attempt, and says less than what somebody said
+        keys = ("reason", "error") if quest["state"] == "cancelled" else ("error", "reason")
+        why = next((quest[key] for key in keys if quest.get(key)), "")
         return clean(f"{told}: {first_line(why)}" if why and why != quest["state"] else told)
     if quest["state"] == "running" and quest.get("cancelRequestedAt"):
         return clean(f"{told} and is being stopped")
@@ -57,12 +63,23 @@ def how_it_left(run: dict[str, Any]) -> str:
     return "-" if run.get("exitCode") is None else str(run["exitCode"])
 
 
+def run_table(runs: list[dict[str, Any]], now: int) -> tuple[list[str], list[list[str]]]:
+    """The heads and cells of `qlctl runs`; telemetry that is known of none of the attempts has no column."""
+    rows = [run_cells(run, now) for run in runs]
+    shown = [
+        index
+        for index, head in enumerate(RUN_HEADS)
+        if head not in TELEMETRY or any(row[index] != UNKNOWN for row in rows)
+    ]
+    return [RUN_HEADS[index] for index in shown], [[row[index] for index in shown] for row in rows]
+
+
 def run_cells(run: dict[str, Any], now: int) -> list[str]:
-    """An attempt as cells for the heads of `qlctl runs`; unknown telemetry is `-`, never 0."""
+    """An attempt as cells for RUN_HEADS; unknown telemetry is `-`, never 0."""
     kind = run.get("class") or run.get("outcome") or "running"
     note = run.get("summary") or run.get("error") or run.get("lastActivity") or ""
-    telemetry = ["-" if run.get(key) is None else str(run[key]) for key in ("turns", "tokens")]
-    cost = "-" if run.get("costUsd") is None else f"${run['costUsd']:.2f}"
+    telemetry = [UNKNOWN if run.get(key) is None else str(run[key]) for key in ("turns", "tokens")]
+    cost = UNKNOWN if run.get("costUsd") is None else f"${run['costUsd']:.2f}"
     place = [str(run["attempt"]), f"#{run['number']}", kind, how_it_left(run), took(run, now), local(run["startedAt"])]
     return [clean(cell) for cell in [*place, *telemetry, cost, first_line(note)]]
 

@@ -23,13 +23,24 @@ def terminal_columns() -> int | None:
         return 80
 
 
+def room(heads: list[str], rows: list[list[str]], columns: int) -> int:
+    """The columns that are left for the last cell of a line; below 0 if the others alone do not fit."""
+    widths = _widths([heads, *rows])
+    return columns - sum(widths) - len(GAP) * len(widths)
+
+
+def _widths(table: list[list[str]]) -> list[int]:
+    """What each column but the last takes."""
+    return [max(width(row[index]) for row in table) for index in range(len(table[0]) - 1)]
+
+
 def lines(heads: list[str], rows: list[list[str]], columns: int | None) -> list[list[str]]:
     """The padded cells of head and rows. The last column is cut so that a line takes at most `columns`."""
     table = [heads, *rows]
-    widths = [max(width(row[index]) for row in table) for index in range(len(heads) - 1)]
+    widths = _widths(table)
     padded = [[pad(cell, size) for cell, size in zip(row, widths, strict=False)] for row in table]
-    room = None if columns is None else max(columns - sum(widths) - len(GAP) * len(widths), NARROWEST)
-    lasts = [row[-1] if room is None else cut(row[-1], room) for row in table]
+    left = None if columns is None else max(room(heads, rows, columns), NARROWEST)
+    lasts = [row[-1] if left is None else cut(row[-1], left) for row in table]
     return [[*cells, last] for cells, last in zip(padded, lasts, strict=True)]
 
 

@@ -51,6 +51,11 @@ def cut(text: str, columns: int) -> str:
     return text
 
 
+def cut_front(text: str, columns: int) -> str:
+    """Like `cut`, but what is kept is the end, as of a path."""
+    return text if width(text) <= columns else cut(text[::-1], columns)[::-1]
+
+
 def pad(text: str, columns: int) -> str:
     """The text with spaces behind it, up to that many columns."""
     return text + " " * (columns - width(text))

@@ -16,7 +16,22 @@ from questlined.core.states import STATES
 from tests.support.daemon import REPOSITORY, Daemon
 
 README = (REPOSITORY / "README.md").read_text()
-VERBS = ("add", "list", "show", "why", "wait", "cancel", "retry", "pause", "resume", "health")
+VERBS = (
+    "add",
+    "list",
+    "show",
+    "why",
+    "wait",
+    "logs",
+    "cancel",
+    "retry",
+    "edit",
+    "block",
+    "run",
+    "pause",
+    "resume",
+    "health",
+)
 
 
 def blocks(text: str = README) -> list[str]:
@@ -93,17 +108,22 @@ def test_the_quick_start_does_what_it_says(configured: Daemon, programs: Path) -
     quests = configured.json("list", "--all-projects")
     assert [(quest["task"], quest["state"], quest["attempts"]) for quest in quests] == [
         ("date", "cancelled", 0),
+        ("date -u", "done", 1),
         ("wc -w notes.txt", "done", 1),
         ("cat notes.txt", "done", 2),
         ("date", "done", 1),
     ]
-    assert quests[1]["result"] == "3 notes.txt\n"
+    edited, counted, failed, first = quests[1:]
+    assert counted["result"] == "3 notes.txt\n"
     for line in (
-        quests[3]["result"].strip(),
-        f"{quests[2]['id']} is failed: exit code 1",
-        f"{quests[1]['id']} is failed: dependency {quests[2]['id']} failed",
+        first["result"].strip(),
+        f"{failed['id']} is failed: exit code 1",
+        f"{counted['id']} is failed: dependency {failed['id']} failed",
         "status 1",
-        f"{quests[1]['id']} is done",
+        f"{counted['id']} is done",
+        "3 notes.txt",
+        edited["result"].strip(),
+        f"{quests[0]['id']} is blocked: is it time?",
         f"  paused: project {quests[0]['project']} is paused: lunch",
         f"questlined {VERSION}: all is well",
     ):

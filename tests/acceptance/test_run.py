@@ -111,7 +111,7 @@ def test_a_second_one_cancels_it(patient: Desk) -> None:
     hold.release()
     status, out, err = running.end()
     assert (status, out) == (130, "out\nbye\n")
-    assert err.endswith(f"qlctl: {quest} is cancelled\n")
+    assert err.endswith(f"qlctl: {quest} is cancelled: by the terminal that ran it\n")
     assert patient.quest(quest)["state"] == "cancelled"
 
 
@@ -155,7 +155,7 @@ def test_a_daemon_that_goes_leaves_the_quest_in_the_background(lone: Desk, how: 
     hold.running()
     running.says("one\n")
     getattr(lone.daemon, how)()
-    running.says("now runs in the background", "stderr")
+    running.says("runs in the background", "stderr")
     lone.daemon.start()
     lone.ok("resume")
     hold.running()

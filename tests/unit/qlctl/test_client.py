@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,30 @@ def test_reply_cut_anywhere_is_put_together(serve: Serve, client: Client) -> Non
 
     serve(answer)
     assert client.call("io.questline.Quests.Get", {"id": "q-1"}) == {"task": "ä€😀"}
+
+
+def test_a_signal_that_came_before_a_read_is_handled_before_it(serve: Serve, client: Client) -> None:
+    """Its byte in the pipe is taken, and the reply is waited for as before: here it comes only then."""
+    client.woken_by, signalled = os.pipe2(os.O_NONBLOCK)
+    os.write(signalled, b"\x02")
+
+    def answer(_request: dict[str, Any]) -> Iterator[bytes]:
+        until_taken(client.woken_by)
+        yield frame({"a": 1})
+
+    serve(answer)
+    assert client.call("a.B.C", {}) == {"a": 1}
+    client.close()
+    os.close(client.woken_by)
+    os.close(signalled)
+
+
+def until_taken(pipe: int | None) -> None:
+    """Returns when the pipe is empty: asked for again and again, as nothing tells."""
+    assert pipe is not None
+    end = time.monotonic() + PATIENCE_S
+    while select.select([pipe], [], [], 0)[0]:
+        assert time.monotonic() < end, "nobody took it"
 
 
 def test_request_is_one_varlink_call(serve: Serve, client: Client) -> None:

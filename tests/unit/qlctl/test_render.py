@@ -40,6 +40,7 @@ def test_width_counts_columns() -> None:
     assert text.cut("short", 5) == "short"
     assert text.cut("longer", 5) == "lo..."
     assert text.cut("longer", 2) == ".."
+    assert [text.cut_front(path, 9) for path in ("/a/b", "/home/me/日本")] == ["/a/b", "...e/日本"]
     assert text.pad("日", 4) == "日  "
 
 
@@ -58,6 +59,21 @@ def test_narrow_terminal_gets_fewer_columns() -> None:
     heads = [listing.table([QUEST], NOW, False, columns)[0] for columns in (40, 200)]
     assert heads[0] == ["ID", "STATE", "ROLE", "AGE", "TASK"]
     assert heads[1] == ["ID", "STATE", "ROLE", "PRI", "ATTEMPTS", "AGE", "TASK"]
+
+
+@pytest.mark.parametrize("projects", [False, True])
+def test_a_list_with_long_names_fits_eighty_columns(projects: bool) -> None:
+    """What is kept of a project is its end, which tells it from its neighbours."""
+    wordy = {"state": "interrupted", "role": "r" * 64, "lane": "l" * 64, "project": f"/home/{'p' * 90}/mine"}
+    heads, rows = listing.table([{**QUEST, **wordy, "task": "t" * 200}], NOW, projects, 80)
+    lines = [table.GAP.join(cells) for cells in table.lines(heads, rows, 80)]
+    assert max(map(text.width, lines)) == 80
+    assert not projects or rows[0][heads.index("PROJECT")].endswith("ppp/mine")
+
+
+def test_a_short_lane_keeps_its_column_on_eighty_columns() -> None:
+    heads, _ = listing.table([{**QUEST, "lane": "core", "role": "shell"}], NOW, False, 80)
+    assert heads == ["ID", "STATE", "ROLE", "PRI", "ATTEMPTS", "AGE", "LANE", "TASK"]
 
 
 def test_row_of_list() -> None:
@@ -111,6 +127,7 @@ def test_moments_are_relative_both_ways() -> None:
         ),
         ({"state": "blocked"}, "q-1a2b3c4d5e6f is blocked: it needs a person"),
         ({"state": "cancelled", "reason": "old"}, "q-1a2b3c4d5e6f is cancelled: old"),
+        ({"state": "cancelled", "reason": "old", "error": "cancelled: old"}, "q-1a2b3c4d5e6f is cancelled: old"),
         ({"state": "running", "cancelRequestedAt": 1}, "q-1a2b3c4d5e6f is running and is being stopped"),
     ],
 )
@@ -140,6 +157,29 @@ def test_unknown_telemetry_is_a_dash_and_never_nought() -> None:
     assert cells[:5] == ["1", "#7", "failed", "0", "12s"]
     assert cells[6:] == ["-", "0", "-", ""]
     assert quest.run_cells({**RUN, "exitCode": None, "exitSignal": 9}, NOW)[3] == "signal 9"
+
+
+def test_runs_have_columns_for_what_is_known_of_one_of_them() -> None:
+    """So that those of an agent that tells no telemetry fit eighty columns."""
+    known = {**RUN, "turns": None, "tokens": None, "class": "interrupted", "exitCode": None, "exitSignal": 15}
+    told = {**known, "error": "e" * 99}
+    heads, rows = quest.run_table([known, told], NOW)
+    assert heads == ["ATTEMPT", "RUN", "CLASS", "EXIT", "TOOK", "STARTED", "NOTE"]
+    assert max(len(table.GAP.join(cells)) for cells in table.lines(heads, rows, 80)) == 80
+    heads, rows = quest.run_table([known, {**known, "tokens": 0}], NOW)
+    assert [row[heads.index("TOKENS")] for row in rows] == ["-", "0"]
+    assert "TURNS" not in heads
+
+
+def test_detail_shows_a_timeout_as_it_can_be_typed() -> None:
+    reply = {"quest": {**QUEST, "timeoutMs": 90_500}, "runs": [], "events": [], "artifacts": []}
+    assert "timeout         1min 30s 500ms\n" in detail(reply, NOW)
+
+
+def test_detail_tells_that_a_running_quest_is_being_stopped() -> None:
+    stopped = {**QUEST, "state": "running", "cancelRequestedAt": NOW}
+    shown = detail({"quest": stopped, "runs": [], "events": [], "artifacts": []}, NOW)
+    assert f"cancel asked    {moments.local(NOW)} (now)\n" in shown
 
 
 def test_detail_shows_the_parts_and_escapes_them() -> None:

@@ -38,7 +38,7 @@ RUN = {"id": "q-1a2b3c4d5e6f/1", "quest": "q-1a2b3c4d5e6f", "attempt": 1, "numbe
 BEGUN = "qlctl: q-1a2b3c4d5e6f runs (attempt 1, run #7)\n"
 RAN = {**DONE, "attempts": 1}
 AGAIN = {**QUEST, "state": "interrupted", "attempts": 1}
-LOST = "qlctl: the connection to the daemon is lost; q-1a2b3c4d5e6f now runs in the background\n"
+LOST = "qlctl: the connection to the daemon is lost; when it is back, q-1a2b3c4d5e6f runs in the background\n"
 
 
 def first() -> bytes:
@@ -56,7 +56,11 @@ def method(request: dict[str, Any]) -> str:
         (RAN, 0, ""),
         (FAILED, 1, "qlctl: q-1a2b3c4d5e6f is failed: exit 1\n"),
         (BLOCKED, 1, "qlctl: q-1a2b3c4d5e6f is blocked: red or blue?\n"),
-        (AGAIN, 1, "qlctl: attempt 1 failed: exit 1; q-1a2b3c4d5e6f is interrupted and will run again\n"),
+        (
+            {**AGAIN, "state": "queued"},
+            1,
+            "qlctl: attempt 1 failed: exit 1; q-1a2b3c4d5e6f is queued and will run again\n",
+        ),
         (
             {**AGAIN, "state": "running"},
             1,
@@ -127,10 +131,35 @@ def test_a_daemon_that_goes_leaves_the_quest_in_the_background(
     assert main(["run", "q-1"]) == 0
     captured = capsys.readouterr()
     assert captured.out == "one\ntwo\n"
-    hint = "  its output follows here when the daemon is back; Ctrl-C leaves it alone\n"
+    hint = "  its output follows here; Ctrl-C leaves it alone\n"
     between = "qlctl: attempt 1 was interrupted: the daemon was stopped; attempt 2 follows\n"
     assert captured.err == BEGUN + LOST + hint + between
     assert service.parameters()[1] == {"id": "q-1a2b3c4d5e6f", "after": "1.2"}
+
+
+def test_an_attempt_that_the_daemon_interrupts_leaves_the_quest_in_the_background(
+    serve: Serve, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A daemon that stops has the time to tell of the end."""
+    interrupted = over(3, "interrupted", "the daemon was stopped")
+
+    def answer(request: dict[str, Any]) -> Iterator[bytes]:
+        if method(request) == "Run":
+            yield first()
+            yield followed(begun(), out(2, "one\n"), interrupted, quest=AGAIN)
+            raise Hangup
+        yield followed(state="interrupted")
+        yield followed(begun(2), out(2, "two\n", attempt=2), over(3, attempt=2), quest={**RAN, "attempts": 2})
+
+    service = serve(answer)
+    assert main(["run", "q-1"]) == 0
+    assert capsys.readouterr() == (
+        "one\ntwo\n",
+        BEGUN + "qlctl: q-1a2b3c4d5e6f was interrupted; when its turn comes, it runs in the background\n"
+        "  its output follows here; Ctrl-C leaves it alone\n"
+        "qlctl: attempt 1 was interrupted: the daemon was stopped; attempt 2 follows\n",
+    )
+    assert service.parameters()[1] == {"id": "q-1a2b3c4d5e6f", "after": "1.3"}
 
 
 @pytest.fixture
@@ -176,8 +205,9 @@ def test_the_first_signal_hangs_up_and_follows_the_attempt_to_its_end(
 
 
 def test_the_second_signal_cancels_on_a_connection_of_its_own(serve: Serve, typed: Start) -> None:
-    """The end is still followed on the other one."""
-    cancelled = {**QUEST, "state": "cancelled", "attempts": 1, "reason": "r"}
+    """The end is still followed on the other one. Its reason is told, not that the client it hung up on has gone."""
+    gone = "the client that ran it went away"
+    cancelled = {**QUEST, "state": "cancelled", "attempts": 1, "reason": "by the terminal that ran it", "error": gone}
     told: list[str] = []
     cancel = threading.Event()
 
@@ -193,15 +223,17 @@ def test_the_second_signal_cancels_on_a_connection_of_its_own(serve: Serve, type
             cancel.set()
             yield frame({"quest": cancelled})
 
-    running = typed(serve(answer))
+    service = serve(answer)
+    running = typed(service)
     for words in ("run #7", "follows"):
         running.says(words, "stderr")
         running.interrupt()
     status, _, err = running.end()
     assert status == 130
     assert "qlctl: cancelling; Ctrl-C again leaves at once\n" in err
-    assert err.endswith("qlctl: q-1a2b3c4d5e6f is cancelled: r\n")
+    assert err.endswith("qlctl: q-1a2b3c4d5e6f is cancelled: by the terminal that ran it\n")
     assert told == ["Run", "Follow", "Cancel"]
+    assert service.parameters()[2]["reason"] == cancelled["reason"]
 
 
 def test_the_third_signal_leaves_at_once(serve: Serve, typed: Start) -> None:
