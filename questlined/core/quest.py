@@ -87,18 +87,21 @@ def check_integer(field: str, value: int, *, low: int = -INTEGER_MAX, high: int 
     return value
 
 
-def check_size(field: str, texts: tuple[str | None, ...], limit: int, setting: str) -> None:
-    """Refuse texts that together pass a bound, naming its setting."""
+def check_size(field: str, texts: tuple[str | None, ...], limit: int, setting: str | None) -> None:
+    """Refuse texts that together pass a bound, naming its setting if it has one."""
     if 4 * sum(map(len, filter(None, texts))) <= limit:  # no character has more than four bytes
         return
     size = sum(len(text.encode()) for text in texts if text)
-    if size > limit:
-        raise InvalidInput(
-            f"{field}: {size} bytes are more than {setting} = {limit}",
-            hint=f"shorten it, put it in a file of the project, or raise {setting}",
-            field=field,
-            setting=setting,
-        )
+    if size <= limit:
+        return
+    if setting is None:
+        raise InvalidInput(f"{field}: {size} bytes are more than {limit}", hint="shorten it", field=field)
+    raise InvalidInput(
+        f"{field}: {size} bytes are more than {setting} = {limit}",
+        hint=f"shorten it, put it in a file of the project, or raise {setting}",
+        field=field,
+        setting=setting,
+    )
 
 
 def default_name(task: str) -> str:

@@ -14,6 +14,7 @@ from questlined.wire.errors import Ambiguous, InvalidInput, NotFound
 
 ID_LENGTH = 14  # q- and twelve digits
 ID_MAX = 100
+MATCHING_MAX = 10  # ids that the store looks for
 PLACE_KEPT_MS = 1000
 PLACES_MAX = 1024
 MARKS = (".questline.toml", ".questline")
@@ -34,7 +35,7 @@ async def quest_id(ctx: Context, caller: Caller, text: str) -> str:
         return wanted if wanted in found else found[0]
     if found:
         raise Ambiguous(
-            f"{text} fits {len(found)} quests",
+            f"{text} fits {len(found)}{' or more' * (len(found) == MATCHING_MAX)} quests",
             hint=f"write more of it: {', '.join(found[:5])}",
             id=text,
             candidates=found,

@@ -164,7 +164,7 @@ async def add_many(ctx: Context, caller: Caller, request: AddMany) -> AddManyRep
 def _origin(ctx: Context, caller: Caller, request: Add | AddMany, place: Place) -> _Origin:
     if request.path is not None:
         rules.check_text("path", request.path, empty=True)
-        rules.check_size("path", (request.path,), PATH_MAX_BYTES, "the bound of PATH")
+        rules.check_size("path", (request.path,), PATH_MAX_BYTES, None)
     return _Origin(place.ref, request.path, caller.uid, ctx.clock.wall_ms())
 
 

@@ -56,7 +56,7 @@ def checked_reason(field: str, reason: str | None) -> str | None:
     """A reason or summary within its bound."""
     if reason is not None:
         check_text(field, reason, empty=True)
-        check_size(field, (reason,), REASON_MAX, f"the bound of {field}")
+        check_size(field, (reason,), REASON_MAX, None)
     return reason or None
 
 

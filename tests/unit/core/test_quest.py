@@ -81,6 +81,12 @@ def test_sizes_are_bytes_of_all_texts_together() -> None:
     assert "6 bytes" in error.message
 
 
+def test_a_bound_that_is_no_setting_is_not_to_be_raised() -> None:
+    error = refused(quest.check_size, "reason", ("abc",), 2, None)
+    assert (error.message, error.hint) == ("reason: 3 bytes are more than 2", "shorten it")
+    assert error.details == {"field": "reason"}
+
+
 @pytest.mark.parametrize(
     ("task", "name"),
     [
