@@ -85,8 +85,13 @@ class ForClients:
         disk = self.start()
         await self._free.acquire()
         doing = disk.begin(work)
-        doing.add_done_callback(lambda _: self._free.release())
+        doing.add_done_callback(self._over)
         return await asyncio.shield(doing)
+
+    def _over(self, doing: asyncio.Future[Any]) -> None:
+        self._free.release()
+        if not doing.cancelled():
+            doing.exception()  # where its caller was given up nobody else asks, and asyncio would say so in the log
 
     def close(self) -> None:
         """Let the threads end."""

@@ -78,6 +78,7 @@ class Begun:
     def __init__(self, call: Call, pending: Pending[Reply] | None, error: bytes = b"") -> None:
         self.call, self._pending, self._error = call, pending, error
         self._heard = False
+        self.unknown = False  # `reply` has found that the reply must be looked up
         self.size = 0  # bytes of its frame
 
     def done(self) -> bool:
@@ -101,6 +102,7 @@ class Begun:
             return self._error
         try:
             reply = self._pending.reply(self._pending.answer.result())
+            self.unknown = reply is None
             return None if reply is None else _fitting(ctx, reply, continues=False)
         except Exception as error:
             return _refused(self.call, error)

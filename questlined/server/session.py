@@ -193,7 +193,8 @@ class Session(asyncio.Protocol):
         """The call whose turn it is, None when the peer has ended. Raises Rubbish."""
         while True:
             if self._begun:
-                if self._begun[0].done():  # its reply must be looked up
+                # Not one that is merely done: `_finished` answers it in a moment, here it would be carried out twice.
+                if self._begun[0].unknown:
                     return self._begun[0].call
             elif isinstance(self._next, dispatch.Rubbish):
                 raise self._next

@@ -97,8 +97,9 @@ def test_the_time_is_over_in_the_middle_of_a_tool(stage: Agents) -> None:
 
 def test_an_answer_that_never_comes_ends_with_the_time(stage: Agents) -> None:
     """The agent waits for its model much longer than anybody wants to."""
-    shown = stage.ended(stage.ask("[[mock hang]]", "--timeout", "2s"))
+    shown = stage.ended(stage.ask("[[mock hang]]", "--timeout", TIMEOUT))
     assert (shown["quest"]["state"], shown["quest"]["class"]) == ("failed", "timeout")
+    assert set(steps(stage)) == {"hang"}
     stage.in_order()
 
 

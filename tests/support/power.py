@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.support import strace
 
 SECTOR = 512
-CALLS = "openat,unlink,pwrite64,write,fsync,fdatasync,ftruncate"
+CALLS = "openat,?unlink,unlinkat,pwrite64,write,fsync,fdatasync,ftruncate"
 _LINE = re.compile(r"^\d+ +(\w+)\((.*)\) += (\d+)(?:<.*>)?$")
 _DESCRIPTOR = re.compile(r"\d+<([^>]*)>")
 _HEX = re.compile(r'"((?:\\x[0-9a-f]{2})*)"')
@@ -49,7 +49,7 @@ def _calls(lines: Iterator[str], folder: Path, marks: Path) -> Iterator[Call]:
         if found is None:  # a failed call, a signal, an exit
             continue
         call, arguments, result = found.groups()
-        if call in ("openat", "unlink"):
+        if call in ("openat", "unlink", "unlinkat"):
             yield from _naming(call, arguments, folder)
             continue
         described = _DESCRIPTOR.match(arguments)
@@ -78,8 +78,9 @@ def _change(call: str, arguments: str, name: str, result: int) -> Iterator[Call]
 
 def _naming(call: str, arguments: str, folder: Path) -> Iterator[Call]:
     path = Path(os.fsdecode(_bytes(arguments)))
-    if path.parent == folder and not path.name.endswith("-shm") and (call == "unlink" or "O_CREAT" in arguments):
-        yield Call("drop" if call == "unlink" else "make", path.name)
+    drops = call != "openat"
+    if path.parent == folder and not path.name.endswith("-shm") and (drops or "O_CREAT" in arguments):
+        yield Call("drop" if drops else "make", path.name)
 
 
 def _whole(lines: Iterator[str]) -> Iterator[str]:

@@ -47,6 +47,7 @@ class Reader:
             except Exception as fault:
                 error = fault
             self._loop.call_soon_threadsafe(_settle, future, answer, error)
+            del job, read, future, answer, error  # or they are kept until somebody asks for something else
         self._db.close()
 
 

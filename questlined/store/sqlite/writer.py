@@ -138,6 +138,7 @@ class Writer:
                     batch += jobs
             if batch and not self._dead:
                 self._attempt(batch)
+            del batch, jobs  # or they are kept until somebody asks for something else
         self._db.close()
 
     def _attempt(self, batch: list[_Job]) -> None:

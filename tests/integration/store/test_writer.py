@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import weakref
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from questlined.store.sqlite import connection
 from questlined.store.sqlite.requests import Operation
 from questlined.store.sqlite.store import SqliteStore
 from questlined.store.sqlite.writer import Writer
-from questlined.wire.errors import Conflict, DependencyInvalid, Unavailable
+from questlined.wire.errors import Conflict, DependencyInvalid, LimitReached, Unavailable
 from tests.integration.store.scene import another, on_bench, until
 from tests.support.clock import ManualClock
 from tests.support.invariants import broken
@@ -347,5 +349,52 @@ def test_only_a_new_head_is_told_as_claimable(tmp_path: Path) -> None:
         await bench.add(priority=1)
         await bench.add(scheduled_at=bench.clock.wall_ms() + 1000)
         assert [bool(effects.claimable) for effects in bench.seen] == [True, False, True, False]
+
+    on_bench(tmp_path, scenario)
+
+
+def test_the_bound_on_what_waits_holds_among_the_adds_of_a_transaction(tmp_path: Path) -> None:
+    """To the last place: one that is refused takes none, nor does one that fails at once by its dependency."""
+
+    async def scenario(bench: Bench) -> None:
+        gone = await bench.add()
+        await bench.store.cancel(bench.steer(gone))
+        quests = [(bench.quest(),), (bench.quest(depends_on=(gone,)),), (bench.quest(), bench.quest())]
+        quests += [(bench.quest(),), (bench.quest(),)]
+        asked = [replace(bench.request(*each), max_waiting=2) for each in quests]
+        answers = await asyncio.gather(*map(bench.store.add, asked), return_exceptions=True)
+        assert [isinstance(answer, LimitReached) for answer in answers] == [False, False, True, False, True]
+        assert told(bench)[-1] == [quests[at][0].id for at in (0, 1, 3)]
+
+    on_bench(tmp_path, scenario)
+    assert broken(tmp_path / "quests.sqlite") == []
+
+
+def test_the_earliest_time_gate_among_the_adds_of_a_transaction_is_told(tmp_path: Path) -> None:
+    """Who sleeps until then would sleep too long."""
+
+    async def scenario(bench: Bench) -> None:
+        now = bench.clock.wall_ms()
+        quests = [bench.quest(scheduled_at=now + later) for later in (3000, 1000, 2000, 0)]
+        await asyncio.gather(*(bench.store.add(bench.request(quest)) for quest in quests))
+        assert [effects.due for effects in bench.seen] == [now + 1000]
+
+    on_bench(tmp_path, scenario)
+
+
+class Large:
+    """A request or an answer that one can see go."""
+
+
+def test_what_was_asked_and_answered_last_is_not_kept(tmp_path: Path) -> None:
+    """Neither by the writer nor by the reader, for as long as nobody asks for anything else."""
+
+    async def scenario(bench: Bench) -> None:
+        asked = Large()
+        await bench.store.writer.submit(Operation("nothing", lambda db, request, effects: None), asked)
+        answer = await bench.store.reader.submit(lambda db: Large())
+        kept = [weakref.ref(asked), weakref.ref(answer)]
+        del asked, answer
+        await until(lambda: [each() for each in kept] == [None, None])
 
     on_bench(tmp_path, scenario)
