@@ -49,6 +49,7 @@ class Session(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._ended = False  # the peer sends no more
+        self._lost = False  # nor is it there to be answered
         self._too_long = False
         self._waiting: asyncio.Task[None] | None = None  # set while a call waits for something to happen
         self._transport: asyncio.Transport | None = None
@@ -83,16 +84,15 @@ class Session(asyncio.Protocol):
         return True  # what was asked is still answered: the peer may have closed one direction only
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._ended = True
+        """What was begun is done all the same, and until then the session keeps its place: else peers that come and
+        go could have the store owe any number of calls."""
+        self._ended = self._lost = True
         self._frames.clear()
         self._queued_bytes = 0
-        for begun in self._begun:  # the store does them all the same
-            begun.forget()
-        self._begun.clear()
         self._wake.set()
         self._writable.set()
-        if self.task is not None:
-            self.task.cancel()
+        if self._waiting is not None:
+            self._waiting.cancel()
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -155,9 +155,9 @@ class Session(asyncio.Protocol):
         replies = []
         while self._begun and self._begun[0].done():
             reply = self._begun[0].reply(self._ctx)
-            if reply is None:
+            if reply is None and not self._lost:
                 break
-            replies.append(b"" if self._begun[0].call.oneway else reply)
+            replies.append(b"" if reply is None or self._begun[0].call.oneway else reply)
             self._begun_bytes -= self._begun.popleft().size
         if replies:
             self._write(b"".join(replies))
@@ -187,6 +187,8 @@ class Session(asyncio.Protocol):
         except Exception:
             log.exception("a session failed, ignoring")
         finally:
+            for begun in self._begun:
+                begun.forget()
             self.close()
 
     async def _turn(self) -> dispatch.Call | None:
@@ -196,6 +198,8 @@ class Session(asyncio.Protocol):
                 # Not one that is merely done: `_finished` answers it in a moment, here it would be carried out twice.
                 if self._begun[0].unknown:
                     return self._begun[0].call
+            elif self._lost:
+                return None
             elif isinstance(self._next, dispatch.Rubbish):
                 raise self._next
             elif self._next is not None:

@@ -8,6 +8,7 @@ import json
 import os
 import random
 import socket
+import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from questlined.operations import find
 from questlined.operations.context import Caller, Context, Daemon
 from questlined.server.session import Session
 from questlined.store.reading import Page
+from questlined.store.sqlite.requests import Operation
 from tests.integration.server.peer import QUESTS, frame
 from tests.support.parts import Parts, parts
 
@@ -39,6 +41,11 @@ class Line:
         await find.project_ref(self.ctx, None, directory)
         calls = [{"task": "true", "directory": directory, "name": name, "external": True} for name in names]
         self.client.sendall(b"".join(frame(QUESTS + "Add", call) for call in calls))
+
+    async def begun(self, number: int) -> None:
+        """Returns when so many calls are under way."""
+        while len(self.session._begun) < number:  # noqa: ASYNC110  nothing tells of it
+            await asyncio.sleep(0)
 
     async def replies(self) -> list[dict[str, Any]]:
         """All that comes until the session hangs up."""
@@ -110,3 +117,28 @@ def test_a_refusal_that_nobody_waits_for_any_more_is_no_fault(tmp_path: Path) ->
         assert complaints == []
 
     play(tmp_path, story, "bounds.max_waiting = 1\n")
+
+
+def test_a_peer_that_goes_leaves_its_place_when_its_calls_are_done(tmp_path: Path) -> None:
+    """However long the store takes for them; a call whose turn had not come is dropped."""
+
+    async def story(line: Line) -> None:
+        reached, go = threading.Event(), threading.Event()
+        store, task = line.here.bench.store, line.session.task
+        assert task is not None
+        slow = store.writer.submit(Operation("slow", lambda db, request, effects: reached.set() or go.wait()), None)
+        await asyncio.get_running_loop().run_in_executor(None, reached.wait, 30)
+        await line.add("a", "b")
+        line.client.sendall(frame("io.questline.Projects.Pause", {"all": True}))
+        await line.begun(2)
+        line.transport.abort()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not task.done()
+        go.set()
+        await asyncio.wait([task])
+        assert slow.done()
+        assert {quest.name for quest in await store.page(Page(project=None, limit=10))} == {"a", "b"}
+        assert await store.daemon_paused() is None
+
+    play(tmp_path, story)
