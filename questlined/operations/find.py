@@ -43,6 +43,11 @@ async def quest_id(ctx: Context, caller: Caller, text: str) -> str:
     raise NotFound(f"there is no quest {text}", hint="see qlctl list --all-projects", id=text)
 
 
+def gone(quest: str) -> NotFound:
+    """The error for a quest that was there a moment ago."""
+    return NotFound(f"there is no quest {quest} any more", hint="see qlctl list", id=quest)
+
+
 async def quest(ctx: Context, caller: Caller, text: str) -> rows.Quest:
     """The quest, if the caller may see it. Raises NotFound, Ambiguous."""
     wanted = await quest_id(ctx, caller, text)

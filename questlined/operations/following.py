@@ -225,7 +225,7 @@ class _Reader:
     async def _row(self) -> rows.Quest:
         row = await self._ctx.store.quest(self._quest)
         if row is None:
-            raise NotFound(f"there is no quest {self._quest} any more", hint="see qlctl list", id=self._quest)
+            raise find.gone(self._quest)
         return row
 
     def _next(self) -> None:

@@ -12,7 +12,7 @@ from questlined.operations import find, following, views
 from questlined.operations.context import Caller, Changing, Context, Reply
 from questlined.operations.following import Position, Record
 from questlined.store.protocol import Claimed
-from questlined.wire.errors import NotFound, NothingToClaim
+from questlined.wire.errors import NothingToClaim
 
 
 class Run(Changing, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ async def _claimed(ctx: Context, caller: Caller, request: Run, *, attended: bool
         quest = (await find.quest(ctx, caller, request.id)).id
         claimed = await ctx.daemon.run_now(quest, None, token, attended=attended)
         if claimed is None:  # a repeated call, whose quest was removed meanwhile
-            raise NotFound(f"there is no quest {quest} any more", hint="see qlctl list", id=quest)
+            raise find.gone(quest)
         return claimed
     project = (await find.project_ref(ctx, request.project, request.directory)).ref.key
     while await ctx.store.promote(ctx.clock.wall_ms()):

@@ -10,7 +10,7 @@ from questlined.operations import find, views
 from questlined.operations.context import Caller, Changing, Context, Reply
 from questlined.store.protocol import Block as StoreBlock
 from questlined.store.protocol import Steer
-from questlined.wire.errors import InvalidInput, NotFound
+from questlined.wire.errors import InvalidInput
 
 REASON_MAX = 4096
 CHOICES_MAX = 50
@@ -48,7 +48,7 @@ async def reply(ctx: Context, quest: str) -> QuestReply:
     """The quest as it is now. Raises NotFound."""
     row = await ctx.store.quest(quest)
     if row is None:
-        raise NotFound(f"there is no quest {quest} any more", hint="see qlctl list", id=quest)
+        raise find.gone(quest)
     return QuestReply(quest=views.quest(row, (await ctx.store.dependencies([quest])).get(quest, ())))
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from questlined.attempts.runtime import Runtime
 from questlined.clock import Clock, SystemClock
 from questlined.config.load import from_text
+from questlined.operations.context import Context, Daemon
 from questlined.procs.family import Family
 from questlined.procs.procfs import boot_id
 from questlined.procs.pump import Pump
@@ -61,6 +64,12 @@ class Parts:
         quest = self.bench.quest(project=self.project.key, task=task, **fields)
         request = Add(self.project, (quest,), self.runtime.clock.wall_ms(), max_waiting=1000)
         return (await self.runtime.store.add(request))[0]
+
+    def context(self) -> Context:
+        """What operations are given, without a daemon to ask."""
+        run = self.runtime
+        nothing = cast(Daemon, None)
+        return Context(run.store, run.config, run.clock, self.changes, nothing, os.urandom, random.random, run.records)
 
     async def claim(self, owner: str = "daemon-1") -> Claimed:
         """The best quest, claimed as the daemon."""

@@ -70,7 +70,7 @@ def _end(db: sqlite3.Connection, quest: Quest, request: Finish, effects: Effects
     if after.state in CLAIMABLE and opens > request.now:
         effects.until(opens)
     if after.state in request.notify:
-        _notify(db, quest, request, after)
+        _outbox(db, quest=quest.id, attempt=quest.attempts, now=request.now, state=after.state)
     if after.state in ("failed", "cancelled"):
         cascade.fail(db, quest.id, after.state, request.now, request.notify, effects)
     if quest.own:
@@ -150,16 +150,6 @@ def _journal(
         data["error"] = request.error[:500]
     name = event if event and after.event == "interrupt" else _EVENTS[after.event]
     _event(db, quest=quest.id, event=name, now=request.now, data=json.dumps(data))
-
-
-def _notify(db: sqlite3.Connection, quest: Quest, request: Finish, after: Settlement) -> None:
-    _outbox(
-        db,
-        quest=quest.id,
-        attempt=quest.attempts,
-        now=request.now,
-        payload=json.dumps({"state": after.state}),
-    )
 
 
 def _gone(quest: Quest, request: Reclaim, klass: str, error: str, sealed: tuple[Sealed, ...] = ()) -> Finish:

@@ -56,13 +56,7 @@ def _cancel(db: sqlite3.Connection, request: Steer, effects: Effects) -> str:
     _event(db, quest=quest.id, event="cancelled", now=request.now, data=data)
     effects.changed[quest.id] = "cancelled"
     if "cancelled" in request.notify:
-        _outbox(
-            db,
-            quest=quest.id,
-            attempt=None,
-            now=request.now,
-            payload=json.dumps({"state": "cancelled"}),
-        )
+        _outbox(db, quest=quest.id, attempt=None, now=request.now, state="cancelled")
     cascade.fail(db, quest.id, "cancelled", request.now, request.notify, effects)
     return quest.id
 
@@ -122,13 +116,7 @@ def _block_quest(db: sqlite3.Connection, request: Block, effects: Effects) -> st
     _event(db, quest=quest.id, event="blocked", now=request.now, data=data)
     effects.changed[quest.id] = "blocked"
     if "blocked" in request.notify:
-        _outbox(
-            db,
-            quest=quest.id,
-            attempt=None,
-            now=request.now,
-            payload=json.dumps({"state": "blocked"}),
-        )
+        _outbox(db, quest=quest.id, attempt=None, now=request.now, state="blocked")
     return quest.id
 
 

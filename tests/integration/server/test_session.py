@@ -6,7 +6,6 @@ import asyncio
 import gc
 import json
 import os
-import random
 import socket
 import threading
 from collections.abc import Awaitable, Callable
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from questlined.operations import find
-from questlined.operations.context import Caller, Context, Daemon
+from questlined.operations.context import Caller, Context
 from questlined.server.session import Session
 from questlined.store.reading import Page
 from questlined.store.sqlite.requests import Operation
@@ -58,18 +57,7 @@ class Line:
 def play(folder: Path, story: Callable[[Line], Awaitable[None]], config: str = "") -> None:
     async def run() -> None:
         async with parts(folder, config) as here:
-            runtime = here.runtime
-            nothing = cast(Daemon, None)  # it is not asked
-            ctx = Context(
-                runtime.store,
-                runtime.config,
-                runtime.clock,
-                here.changes,
-                nothing,
-                os.urandom,
-                random.random,
-                runtime.records,
-            )
+            runtime, ctx = here.runtime, here.context()
             ours, theirs = socket.socketpair()
             ours.setblocking(False)
             theirs.setblocking(False)

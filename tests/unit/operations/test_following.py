@@ -6,18 +6,17 @@ import asyncio
 import errno
 import gc
 import os
-import random
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import pytest
 
 from questlined.attempts import index, output, pages, records
 from questlined.operations import following
-from questlined.operations.context import Caller, Context, Daemon
+from questlined.operations.context import Caller, Context
 from questlined.operations.following import Follow, FollowReply, Position
 from questlined.store.protocol import Finish, Sealed
 from questlined.wire.errors import Unavailable
@@ -29,20 +28,8 @@ ME = Caller(os.geteuid(), os.getegid(), os.getpid(), owner=True)
 def play(folder: Path, story: Callable[[Parts, Context], Awaitable[None]], config: str = "") -> None:
     async def run() -> None:
         async with parts(folder, config) as here:
-            runtime = here.runtime
-            nothing = cast(Daemon, None)  # it is not asked
-            ctx = Context(
-                runtime.store,
-                runtime.config,
-                runtime.clock,
-                here.changes,
-                nothing,
-                os.urandom,
-                random.random,
-                runtime.records,
-            )
-            await story(here, ctx)
-            runtime.records.close()
+            await story(here, here.context())
+            here.runtime.records.close()
 
     asyncio.run(run())
 

@@ -107,7 +107,7 @@ INSERT INTO quest_events(quest_id, event, at, data) VALUES (:quest, :event, :now
 -- Named after the quest's last event, which is of the same change: the clock may stand still or be set back.
 INSERT INTO outbox(delivery_id, kind, quest_id, attempt, payload, created_at, due_at)
 VALUES ('state:' || :quest || ':' || (SELECT max(seq) FROM quest_events WHERE quest_id = :quest), 'state', :quest,
-  :attempt, :payload, :now, :now);
+  :attempt, json_object('state', :state), :now, :now);
 
 -- request_find?
 SELECT body, answer FROM requests WHERE uid = :uid AND request_id = :id;
