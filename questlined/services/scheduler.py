@@ -259,25 +259,26 @@ class Scheduler:
             attempt.stop("cancelled")
 
     def shortage(self) -> str | None:
-        """Why nothing is started on this disk; looked at also while no slot is free and nobody else looks."""
-        return self.disk_low if self._disk_is_low() else None
+        """Why nothing is started on this disk, as it is now: whoever asks may have met it already."""
+        self._look_at_disk()
+        return self.disk_low
 
     def _disk_is_low(self) -> bool:
         """Whether the state's disk is below disk.min_free_bytes; looked at once a second at most."""
-        now = self._runtime.clock.monotonic_ms()
-        if self._disk_checked_ms is None or now - self._disk_checked_ms >= DISK_CHECK_MS:
-            self._disk_checked_ms = now
+        checked = self._disk_checked_ms
+        if checked is None or self._runtime.clock.monotonic_ms() - checked >= DISK_CHECK_MS:
             self._look_at_disk()
         return self.disk_low is not None
 
     def _look_at_disk(self) -> None:
-        was = self.disk_low
+        was, self._disk_checked_ms = self.disk_low, self._runtime.clock.monotonic_ms()
         self.disk_low = _shortage(self._runtime.artifacts, self._runtime.config.min_free_bytes)
         if self.disk_low and not was:
             log.error("claims pause: %s", self.disk_low)
             self.wake.set()  # whoever looked: the loop looks again and again from now on
         elif was and not self.disk_low:
             log.warning("claims go on: enough is free again")
+            self.wake.set()
 
 
 def _shortage(artifacts: Path, least: int) -> str | None:

@@ -105,6 +105,28 @@ def test_claims_pause_below_the_least_free_space_and_go_on_above_it(tmp_path: Pa
         asyncio.run(run(disk))
 
 
+def test_who_asks_is_told_how_the_disk_is_now(tmp_path: Path) -> None:
+    """Not how it was when it was last looked at, within the same second; what was found counts for claims at once."""
+
+    async def run(disk: Path) -> None:
+        async with parts(disk, 'disk.min_free_bytes = "2MiB"\n', ManualClock()) as made:
+            scheduler = Scheduler(made.runtime, made.changes, OWNER)
+            await made.serve(scheduler)
+            assert scheduler.shortage() is None
+            filler = disk / "filler"
+            filler.write_bytes(b"x" * 6_500_000)
+            assert "disk.min_free_bytes" in str(scheduler.shortage())
+            quest = await made.add()
+            await made.turn(scheduler)
+            assert await made.bench.state(quest) == "queued"
+            filler.unlink()
+            assert scheduler.shortage() is None
+            assert await ends(made, quest) == "done"
+
+    with small_disk(tmp_path / "disk", 8000) as disk:
+        asyncio.run(run(disk))
+
+
 def test_space_that_is_free_again_is_found_without_being_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No commit and no end of an attempt wakes the scheduler then."""
     monkeypatch.setattr(scheduler_module, "DISK_AGAIN_S", 0.001)
