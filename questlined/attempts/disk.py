@@ -24,6 +24,9 @@ class Disk:
         self._threads = threads
         self._loop = asyncio.get_running_loop()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._begun = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
         try:
             for number in range(threads):
                 threading.Thread(target=self._run, name=f"disk-{number}", daemon=True).start()
@@ -38,8 +41,14 @@ class Disk:
     def begin(self, work: Callable[[], T]) -> asyncio.Future[T]:
         """The same, as a future that may be given up."""
         future: asyncio.Future[T] = self._loop.create_future()
+        self._begun += 1
+        self._idle.clear()
         self._jobs.put((work, future))
         return future
+
+    async def idle(self) -> None:
+        """Returns when the threads have nothing to do, not even what nobody waits for any more."""
+        await self._idle.wait()
 
     def close(self) -> None:
         """Let the threads end when they have done what was asked. Nobody waits for one that hangs."""
@@ -55,9 +64,15 @@ class Disk:
             except Exception as fault:
                 error = fault
             try:
-                self._loop.call_soon_threadsafe(_settle, future, answer, error)
+                self._loop.call_soon_threadsafe(self._done, future, answer, error)
             except RuntimeError:  # the loop is closed: nobody waits any more
                 return
+
+    def _done(self, future: asyncio.Future[Any], answer: Any, error: Exception | None) -> None:
+        self._begun -= 1
+        if not self._begun:
+            self._idle.set()
+        _settle(future, answer, error)
 
 
 class ForClients:
@@ -92,6 +107,11 @@ class ForClients:
         self._free.release()
         if not doing.cancelled():
             doing.exception()  # where its caller was given up nobody else asks, and asyncio would say so in the log
+
+    async def idle(self) -> None:
+        """Returns when no thread has anything to do."""
+        if self._disk is not None:
+            await self._disk.idle()
 
     def close(self) -> None:
         """Let the threads end."""

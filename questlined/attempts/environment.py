@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 
@@ -20,6 +21,13 @@ _OURS = re.compile(
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
+CREDENTIAL_MAX = 64 * 1024  # bytes; a variable holds no more than twice that
+
+
+class BadCredential(Exception):
+    """A variable cannot have the credential it should have. The message names both, and no value."""
+
+
 def _inherits(name: str) -> bool:
     listed = name in _NAMES or name.lower() in _PROXIES or name.startswith(_PREFIXES)
     return listed and not _SECRET.search(name)
@@ -28,11 +36,41 @@ def _inherits(name: str) -> bool:
 def environment(
     daemon: Mapping[str, str], executor: Executor, submitter_path: str | None, report: Mapping[str, str]
 ) -> dict[str, str]:
-    """The child's variables. `report` is what the child needs to speak of its own attempt."""
+    """The child's variables. `report` is what the child needs to speak of its own attempt. Credentials are read anew
+    each time, as a file may be replaced. Raises BadCredential, OSError."""
     child = {name: value for name, value in daemon.items() if _inherits(name)}
     if executor.passthrough_home and "HOME" in daemon:
         child["HOME"] = daemon["HOME"]
     child |= {name: daemon[name] for name in executor.env_pass if name in daemon}
     child = {name: value for name, value in child.items() if not _OURS.fullmatch(name)}
     child["PATH"] = executor.env_path or submitter_path or daemon.get("PATH", DEFAULT_PATH)
-    return child | {"TERM": "dumb", "NO_COLOR": "1"} | dict(executor.env_set) | dict(report)
+    return (
+        child
+        | {"TERM": "dumb", "NO_COLOR": "1"}
+        | dict(executor.env_set)
+        | _credentials(daemon, executor)
+        | dict(report)
+    )
+
+
+def _credentials(daemon: Mapping[str, str], executor: Executor) -> dict[str, str]:
+    folder = daemon.get("CREDENTIALS_DIRECTORY")
+    return {variable: _credential(folder, variable, name) for variable, name in executor.env_credentials.items()}
+
+
+def _credential(folder: str | None, variable: str, name: str) -> str:
+    """A credential's value, without a newline at its end."""
+    what = f"env.credentials.{variable}: the credential {name}"
+    if folder is None:
+        raise BadCredential(f"{what} is not there: the daemon's service has none; add LoadCredential={name}:FILE to it")
+    try:
+        with open(os.path.join(folder, name), "rb") as file:
+            value = file.read(CREDENTIAL_MAX + 1)
+    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+        give = f"add LoadCredential={name}:FILE to the daemon's service and restart it"
+        raise BadCredential(f"{what} cannot be read: {error.strerror}; {give}") from None
+    if len(value) > CREDENTIAL_MAX:
+        raise BadCredential(f"{what} has more than {CREDENTIAL_MAX} bytes: no variable should be so long")
+    if b"\0" in value:
+        raise BadCredential(f"{what} holds a NUL character, which no variable can")
+    return os.fsdecode(value.removesuffix(b"\n"))

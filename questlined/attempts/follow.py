@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import Mapping
 from typing import Protocol
 
 from questlined.attempts.output import STREAMS, Files
@@ -36,6 +37,7 @@ class Follow:
         self._for_child: list[int] = []
         self._files: Files | None = None
         self._watched: list[str] = []
+        self._piped = executor.piped
         self._ended = asyncio.Event()
         self._recorder: Recorder | None = None
         self._last_output_s: float | None = None
@@ -45,7 +47,7 @@ class Follow:
 
     def ends(self, files: Files) -> tuple[int, int]:
         """The child's stdout and stderr: the files, or pipes into them. Raises OSError."""
-        if self._executor.output == "file":
+        if not self._piped:
             return files.stdout, files.stderr
         for name in STREAMS:
             source, for_child = pump.open_pipe()
@@ -66,15 +68,31 @@ class Follow:
             files.close()
             self._files = None
 
-    def begin(self, timeout_ms: int | None) -> None:
-        """Start the clocks, and follow what is written."""
+    def resume(self, files: Files, sources: Mapping[str, int], ran_ms: int) -> None:
+        """Go on with an attempt that has run for `ran_ms` under an earlier daemon. Raises OSError, as `begin`."""
+        self._files, self._sources, self._piped = files, dict(sources), bool(sources)
+        for name, descriptor in (("stdout", files.stdout), ("stderr", files.stderr)):
+            self._sizes[name] = os.fstat(descriptor).st_size
+        if any(self._sizes.values()):
+            written = max(os.fstat(each).st_mtime_ns for each in (files.stdout, files.stderr)) // 1_000_000
+            self.last_output_at = min(written, self._runtime.clock.wall_ms())
+            self._last_output_s = self._loop.time() - (self._runtime.clock.wall_ms() - self.last_output_at) / 1000
+        self.begin(ran_ms)
+        if self._recorder is not None:
+            self._recorder.grew()
+
+    def begin(self, ran_ms: int = 0) -> None:
+        """Start the clocks, and follow what is written. `ran_ms` of them have passed already."""
         executor, files = self._executor, self._files
         assert files is not None
         self._recorder = self._runtime.records.open(self._claimed, files)
-        self._arm("timeout", timeout_ms or executor.timeout_ms)
-        self._arm("start_timeout", executor.first_output_timeout_ms)
-        self._arm("idle", executor.idle_timeout_ms)
-        if self._sources:
+        self._arm("timeout", self._claimed.quest.timeout_ms or executor.timeout_ms, ran_ms)
+        if self._last_output_s is None:
+            self._arm("start_timeout", executor.first_output_timeout_ms, ran_ms)
+            self._arm("idle", executor.idle_timeout_ms, ran_ms)
+        else:
+            self._arm("idle", executor.idle_timeout_ms, round(1000 * (self._loop.time() - self._last_output_s)))
+        if self._piped:
             targets = {"stdout": files.stdout, "stderr": files.stderr}
             for name, source in list(self._sources.items()):
                 self._runtime.pump.attach(source, targets[name], self._counter(name), self._ender(name))
@@ -120,9 +138,23 @@ class Follow:
             self.records = await self._recorder.end()
         self._files = None
 
-    def _arm(self, reason: str, delay_ms: int | None) -> None:
+    async def let_go(self) -> dict[str, int]:
+        """Look no more at a program that goes on. Its pipes' ends by stream, with what was not copied yet."""
+        self.end_clocks()
+        pump, sources = self._runtime.pump, list(self._sources.items())
+        left = {name: source for name, source in sources if await pump.release(source)}  # the others have ended
+        self._sources.clear()
+        for path in self._watched:
+            self._runtime.watch.remove(path)
+        if self._recorder is not None:
+            await self._recorder.end()
+        self._files = None
+        return left
+
+    def _arm(self, reason: str, delay_ms: int | None, passed_ms: int = 0) -> None:
         if delay_ms:
-            self._timers[reason] = self._loop.call_later(delay_ms / 1000, self._rang, reason, delay_ms)
+            left_s = max(0, delay_ms - passed_ms) / 1000
+            self._timers[reason] = self._loop.call_later(left_s, self._rang, reason, delay_ms)
 
     def _rang(self, reason: str, delay_ms: int) -> None:
         if reason != "timeout":
@@ -137,8 +169,10 @@ class Follow:
         self._stop(reason)
 
     def _counter(self, name: str) -> pump.OnBytes:
+        before = self._sizes[name]  # of an earlier daemon's pump
+
         def count(total: int) -> None:
-            self._seen(name, total)
+            self._seen(name, before + total)
 
         return count
 
@@ -153,7 +187,7 @@ class Follow:
 
     def _look(self) -> None:
         """Whether the child's files have grown. Where there are pipes, the pump tells."""
-        if self._files is None or self._executor.output == "pipe":
+        if self._files is None or self._piped:
             return
         for name, descriptor in (("stdout", self._files.stdout), ("stderr", self._files.stderr)):
             size = os.fstat(descriptor).st_size

@@ -8,6 +8,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from questlined.procs import unit_record
 from questlined.store.protocol import Sealed
 
 log = logging.getLogger(__name__)
@@ -47,7 +48,8 @@ def create(directory: Path, *, prompt: str | None, stdin_prompt: bool, append: b
     Raises OSError, with nothing left open."""
     _make(directory.parent)
     if not _make(directory):
-        (directory / RECORDS).unlink(missing_ok=True)  # of another life of this attempt: the database is a backup
+        for stale in (RECORDS, unit_record.NAME):  # of another life of this attempt: the database is a backup
+            (directory / stale).unlink(missing_ok=True)
     opened: list[int] = []
     try:
         if prompt is not None:
@@ -55,6 +57,22 @@ def create(directory: Path, *, prompt: str | None, stdin_prompt: bool, append: b
         opened.append(os.open(task_file(directory) if stdin_prompt else os.devnull, os.O_RDONLY | os.O_CLOEXEC))
         # Readable, too: they are sealed by these descriptors, whatever somebody makes of their names meanwhile.
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_APPEND if append else 0)
+        opened.extend(os.open(directory / name, flags, 0o600) for name in STREAMS)
+    except OSError:
+        for descriptor in opened:
+            os.close(descriptor)
+        raise
+    return Files(directory, *opened)
+
+
+def reopen(directory: Path) -> Files:
+    """The files of an attempt that was left running, as they are; one that somebody removed is made anew, empty.
+
+    Raises OSError, with nothing left open."""
+    opened = [os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)]
+    try:
+        _make(directory)
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         opened.extend(os.open(directory / name, flags, 0o600) for name in STREAMS)
     except OSError:
         for descriptor in opened:

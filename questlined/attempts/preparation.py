@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from questlined.attempts import output
-from questlined.attempts.environment import environment
+from questlined.attempts.environment import BadCredential, environment
 from questlined.attempts.runtime import Runtime
 from questlined.config.shape import Executor
 from questlined.core import prompts
@@ -54,7 +54,7 @@ def prepare(runtime: Runtime, claimed: Claimed, executor: Executor) -> Prepared:
     directory = output.directory_of(runtime.artifacts, quest.id, quest.attempts)
     mark = marker(runtime.store_uuid, quest.id, quest.lease_gen)
     argv = prompts.fill(executor.command, _values(claimed, cwd, str(output.task_file(directory))))
-    env = environment(runtime.environ, executor, quest.submitter_path, _report(runtime, claimed, mark, cwd))
+    env = _environment(runtime, claimed, executor, _report(runtime, claimed, mark, cwd))
     argv[0] = _program(argv[0], cwd, env["PATH"])
     reason = prompts.oversized(argv, env)
     if reason is not None:
@@ -66,6 +66,15 @@ def prepare(runtime: Runtime, claimed: Claimed, executor: Executor) -> Prepared:
     return Prepared(tuple(argv), cwd, env, mark, files)
 
 
+def _environment(runtime: Runtime, claimed: Claimed, executor: Executor, report: dict[str, str]) -> dict[str, str]:
+    try:
+        return environment(runtime.environ, executor, claimed.quest.submitter_path, report)
+    except BadCredential as error:
+        raise BadConfig(str(error)) from None
+    except OSError as error:
+        raise NoResources(f"a credential cannot be read: {error.strerror}") from error
+
+
 def _create(executor: Executor, claimed: Claimed, directory: os.PathLike[str]) -> output.Files:
     wanted = executor.stdin == "prompt" or "task_file" in prompts.used_placeholders(executor.command)
     text = prompts.task_text(claimed.quest.task, claimed.quest.context)
@@ -73,7 +82,7 @@ def _create(executor: Executor, claimed: Claimed, directory: os.PathLike[str]) -
         Path(directory),
         prompt=text if wanted else None,
         stdin_prompt=executor.stdin == "prompt",
-        append=executor.output == "file",
+        append=not executor.piped,
     )
 
 
@@ -110,7 +119,7 @@ def _program(name: str, cwd: str, path: str) -> str:
             found = os.path.join(cwd, entry, name)
             if _is_program(found):
                 return found
-        raise BadConfig(f"program {name} is not on the PATH of the quest: {path}")
+        raise BadConfig(f"program {name} is not on the PATH of the quest (give its path, or set env.path): {path}")
     found = os.path.join(cwd, name)
     if not os.path.exists(found):
         raise BadConfig(f"program {found} is not there")

@@ -106,6 +106,10 @@ class Records:
         """What `work` gives, called on a thread that reads for clients. Raises what it raises."""
         return await self._reading.do(work)
 
+    async def idle(self) -> None:
+        """Returns when nothing is read for a client."""
+        await self._reading.idle()
+
     def close(self) -> None:
         """Let the threads end."""
         self._reading.close()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from questlined.attempts.disk import Disk
+from questlined.attempts.execution import Units
 from questlined.attempts.records import Records
 from questlined.clock import Clock
 from questlined.config.shape import Config
@@ -37,6 +38,7 @@ class Runtime:
     chance: Callable[[], float]
     undying: dict[str, list[int]] = field(default_factory=dict)  # quest → processes of an earlier daemon that live on
     disk: Disk = field(default_factory=Disk)
+    units: Units | None = None  # where attempts can be units
     records: Records = field(init=False)
     beside: set[asyncio.Task[None]] = field(default_factory=set)  # what may take for ever: given up at the daemon's end
 

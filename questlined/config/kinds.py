@@ -23,14 +23,17 @@ _TYPES = {bool: "true or false", int: "a whole number", float: "a number", str: 
           dict: "a table"}  # fmt: skip
 Number = TypeVar("Number", int, float)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_CREDENTIAL = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,254}")
 
 
 class Wrong(Exception):
-    """A value that a setting does not take. Carries no place: whoever knows file and key adds them."""
+    """A value that a setting does not take. Carries no place: whoever knows file and key adds them; `below` is the rest
+    of the key where the setting is a table."""
 
     def __init__(self, message: str, *, hint: str = "", suggestion: str | None = None) -> None:
         super().__init__(message)
         self.message, self.hint, self.suggestion = message, hint, suggestion
+        self.below: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +174,20 @@ def variables(value: object, setting: Setting) -> Variables:
     return Variables(value)
 
 
+def credentials(value: object, setting: Setting) -> dict[str, str]:
+    """For environment variables the names of the service's credentials that they get their values from."""
+    if not isinstance(value, Mapping):
+        raise _type_error(value, "a table of variable = credential")
+    for name, credential in value.items():
+        _variable(name)
+        if not isinstance(credential, str):
+            raise Wrong(f"{name} is {type_name(credential)}, not text", hint="write the credential's name in quotes")
+        if not _CREDENTIAL.fullmatch(credential):
+            # What stands there is not shown: it may be the secret itself.
+            raise Wrong(f"{name} is no name of a credential", hint="write the one that LoadCredential= gives it")
+    return dict(value)
+
+
 def per_role(value: object, setting: Setting) -> dict[str, int]:
     """A whole number for each of some roles."""
     if not isinstance(value, Mapping):
@@ -213,9 +230,12 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 def _variable(name: str) -> str:
-    if not _VARIABLE.fullmatch(name):
-        raise Wrong(f"{name[:80]!r} is no name of a variable", hint="use letters, digits and _, no digit first")
-    return name
+    if _VARIABLE.fullmatch(name):
+        return name
+    alone, assigned, _ = name.partition("=")
+    if assigned:  # what follows may be a secret
+        raise Wrong(f"{alone[:80] + '=…'!r} is no name of a variable", hint="name it alone; values stand in env.set")
+    raise Wrong(f"{name[:80]!r} is no name of a variable", hint="use letters, digits and _, no digit first")
 
 
 def _without_nul(value: str, what: str = "it") -> str:

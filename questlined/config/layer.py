@@ -41,7 +41,7 @@ def read_layer(text: str, file: str) -> Layer:
     except _At as place:
         raise invalid(file, text, place.key, place.wrong) from None
     except Wrong as wrong:
-        raise invalid(file, text, key, wrong) from None
+        raise invalid(file, text, (*key, *wrong.below), wrong) from None
     return Layer(file, text, values, frozenset(named))
 
 
@@ -49,7 +49,9 @@ def invalid(file: str, text: str, key: Key, wrong: Wrong) -> ConfigInvalid:
     """The error for a key of a file, its line looked up, its message complete in itself."""
     line, shown = find_line(text, key), show_key(key)
     where = f"{file}:{line}" if line else file
-    hint = wrong.hint or (f"did you mean {wrong.suggestion}?" if wrong.suggestion else "README.md has an example")
+    hint = wrong.hint or (
+        f"did you mean {wrong.suggestion}?" if wrong.suggestion else "questlined.toml(5) has an example"
+    )
     return ConfigInvalid(
         f"{where}: {shown}: {wrong.message}", hint=hint, file=file, line=line, key=shown, suggestion=wrong.suggestion
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from questlined.config.isolation import faults
 from questlined.config.kinds import Setting, Wrong
 from questlined.config.layer import Key, Layer, invalid, read_layer, show_key
 from questlined.config.paths import Environ, config_files, unread_files
@@ -17,12 +19,20 @@ from questlined.wire.errors import ConfigInvalid
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A configuration and where it came from. `origin` maps every key that a file set to that file."""
+    """A configuration and where it came from. `origin` maps every key that a file set to that file, `sources` the same
+    to what was read of it; `again` reads what these files say by now, or None where they were none."""
 
     config: Config
     origin: Mapping[str, str]
     files: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+    sources: Mapping[Key, Layer] = field(default_factory=dict)
+    again: Callable[[], Loaded] | None = None
+
+    def refusal(self, key: Key, wrong: Wrong) -> ConfigInvalid:
+        """The error for a setting that is well-formed and cannot be met on this machine."""
+        layer = self.sources.get(key) or Layer("the configuration", "")
+        return invalid(layer.file, layer.text, key, wrong)
 
 
 def load_from(environ: Environ, explicit: str | None = None, uid: int | None = None) -> Loaded:
@@ -30,8 +40,16 @@ def load_from(environ: Environ, explicit: str | None = None, uid: int | None = N
 
     `explicit` (--config), else $QUESTLINED_CONFIG, is read alone and must exist; the usual files may be absent.
     """
-    loaded = load(config_files(environ, explicit, uid))
-    return Loaded(loaded.config, loaded.origin, loaded.files, tuple(unread_files(environ, explicit, uid)))
+    chosen = explicit or environ.get("QUESTLINED_CONFIG")
+    place = os.path.abspath(os.path.expanduser(chosen)) if chosen else None  # wherever we are by then
+    loaded = load(config_files(environ, place, uid))
+    for key, wrong in faults(loaded.config, loaded.sources.keys(), os.geteuid() if uid is None else uid):
+        raise loaded.refusal(key, wrong)
+    return replace(
+        loaded,
+        warnings=tuple(unread_files(environ, place, uid)),
+        again=lambda: load_from(environ, place, uid),
+    )
 
 
 def load(files: Iterable[Path | str]) -> Loaded:
@@ -72,6 +90,7 @@ def _loaded(layers: list[Layer]) -> Loaded:
         _config(values, named),
         {show_key(key): layer.file for key, layer in origin.items()},
         tuple(layer.file for layer in layers),
+        sources=origin,
     )
 
 

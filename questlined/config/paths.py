@@ -74,7 +74,7 @@ def unread_files(environ: Environ, explicit: str | None = None, uid: int | None 
     chosen = explicit or environ.get("QUESTLINED_CONFIG")
     if not chosen and _config_directory(environ, uid) == SYSTEM_CONFIG:
         own = _files_in(_user_config())
-        warnings += [f"{file}: the daemon of root reads {SYSTEM_CONFIG / FILE_NAME}, ignoring" for file in own]
+        warnings += [f"{file}: this daemon reads {SYSTEM_CONFIG / FILE_NAME}, ignoring" for file in own]
     return warnings
 
 

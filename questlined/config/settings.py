@@ -13,6 +13,7 @@ from questlined.config.kinds import (
     argv,
     choice,
     count,
+    credentials,
     flag,
     mode,
     names,
@@ -24,6 +25,7 @@ from questlined.config.kinds import (
     text,
     variables,
 )
+from questlined.config.properties import properties
 
 KIB, MIB = 1024, 1024**2
 _PAUSE = "to hold work back use `qlctl pause`, or `qlctl pause --all` for every project"
@@ -82,12 +84,17 @@ _EXECUTOR = (
     Setting("output_preview_bytes", "output_preview_bytes", size, "16KiB", "Above it, this much of head and of tail.",
             high=MIB),
     Setting("output_limit", "output_limit", size, "1GiB", "An attempt that writes more is killed.", low=1),
-    Setting("isolation", "isolation", choice, "process", "What holds an attempt together. process: a process group.",
-            choices=("process",)),
+    Setting("isolation", "isolation", choice, "process", "What holds an attempt together. process: a process group, "
+            "and its cgroup where there can be one. unit: a transient unit of systemd, which outlives the daemon.",
+            choices=("process", "unit")),
+    Setting("properties", "properties", properties, {}, "Limits and sandbox of a unit, as systemd.exec(5) and "
+            "systemd.resource-control(5) name them."),
     Setting("keep_children", "keep_children", flag, False, "Leave what the program started alive after its end."),
     Setting("external", "external", flag, False, "Quests of this role wait for a claim from outside."),
     Setting("env.set", "env_set", variables, {}, "Variables for the program; single ones override inherited ones."),
     Setting("env.pass", "env_pass", names, [], "Variables of the daemon that the program gets besides the usual ones."),
+    Setting("env.credentials", "env_credentials", credentials, {}, "Variables whose values are credentials of the "
+            "daemon's service, by name (LoadCredential=, SetCredential=)."),
     Setting("env.path", "env_path", text, None, "Its PATH, instead of the one where the quest was added."),
     Setting("passthrough_home", "passthrough_home", flag, True, "Whether the program gets the daemon's HOME."),
 )  # fmt: skip
@@ -108,6 +115,8 @@ BOUNDS: Final = (
     Setting("bounds.max_dependencies", "max_dependencies", count, 1000, "Dependencies that one quest may name.",
             high=100_000),
     Setting("bounds.max_waiting", "max_waiting", count, 5_000_000, "Quests that are not final.", low=1),
+    Setting("bounds.max_recurrences", "max_recurrences", count, 1000, "Recurring quests, of all projects.",
+            high=100_000),
     Setting("bounds.add_many", "add_many", count, 5000, "Quests added by one call.", low=1, high=100_000),
 )  # fmt: skip
 

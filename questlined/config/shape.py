@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from questlined.core.limits import Limits
 from questlined.core.retry import Policy
@@ -51,9 +51,17 @@ class Executor:
     external: bool
     env_set: Mapping[str, str]
     env_pass: tuple[str, ...]
+    env_credentials: Mapping[str, str]  # variable → credential
     env_path: str | None
     passthrough_home: bool
-    isolation: Literal["process"] = "process"
+    isolation: Literal["process", "unit"] = "process"
+    # Names as people write them → what each sets on the bus: a name, a D-Bus signature and its value.
+    properties: Mapping[str, tuple[tuple[str, tuple[str, Any]], ...]] = field(default_factory=dict)
+
+    @property
+    def piped(self) -> bool:
+        """Whether its output is copied from pipes. A unit writes into its files: it may outlive who would copy."""
+        return self.output == "pipe" and self.isolation == "process"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +74,7 @@ class Bounds:
     max_task_bytes: int
     max_dependencies: int
     max_waiting: int
+    max_recurrences: int
     add_many: int
 
 

@@ -12,6 +12,11 @@ def quest_id(entropy: bytes) -> str:
     return "q-" + entropy[:ENTROPY_BYTES].hex()
 
 
+def recurrence_id(entropy: bytes) -> str:
+    """`r-` and twelve hex digits."""
+    return "r-" + entropy[:ENTROPY_BYTES].hex()
+
+
 def attempt_id(quest: str, attempt: int) -> str:
     """`<quest>/<attempt>`."""
     return f"{quest}/{attempt}"
@@ -28,6 +33,11 @@ def split_attempt(text: str) -> tuple[str, int] | None:
 def marker(store: str, quest: str, generation: int) -> str:
     """The value of QUESTLINE_ATTEMPT by which every process of an attempt is known."""
     return f"{store}:{quest}:{generation}"
+
+
+def attempt_name(quest: str, generation: int) -> str:
+    """What an attempt is called where a store need not be named: its cgroup."""
+    return f"{quest}-{generation}"
 
 
 class Entropy:

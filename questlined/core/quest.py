@@ -35,6 +35,8 @@ class NewQuest:
     submitter_path: str | None = None
     parent_id: str | None = None
     depth: int = 0
+    recurrence_id: str | None = None
+    occurrence_at: int | None = None
 
 
 def check_text(field: str, text: str, *, empty: bool = False) -> str:

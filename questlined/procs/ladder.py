@@ -7,7 +7,7 @@ import logging
 import signal
 from collections.abc import Callable, Iterable, Sequence
 
-from questlined.procs import pidfd, procfs
+from questlined.procs import cgroup, pidfd, procfs
 from questlined.procs.child import Child
 
 log = logging.getLogger(__name__)
@@ -23,8 +23,10 @@ async def take_down(child: Child, members: Members, *, grace_s: float, at_once: 
     if child.exited.is_set():
         return
     if at_once:
-        # Stopped first, so that none of them can write or fork while the others are being found and killed.
-        _signal_all(child, members, signal.SIGSTOP)
+        # Stopped first, so that none of them can write or fork while the others are being found and killed. A cgroup
+        # is killed in one step.
+        if child.cgroup is None:
+            _signal_all(child, members, signal.SIGSTOP)
     elif await _ends_politely(child, members, grace_s):
         return
     _signal_all(child, members, signal.SIGKILL)
@@ -52,11 +54,22 @@ def _signal_all(child: Child, members: Members, *numbers: signal.Signals) -> Non
     except OSError:  # out of descriptors: the group at least, the rest is the sweep's
         apart = []
     for number in numbers:
+        if number == signal.SIGKILL:
+            kill_cgroup(child)
         # Another call may have seen the child through to its reaping; its number may be a stranger's then.
-        if child.popen.returncode is None:
+        if not child.reaped:
             pidfd.send_group(child.pid, number)
         for one in apart:
             pidfd.send_same(one, number)
+
+
+def kill_cgroup(child: Child) -> None:
+    """All in its cgroup in one step, where it has one."""
+    try:
+        if child.cgroup is not None:
+            cgroup.kill(child.cgroup)
+    except OSError:  # out of descriptors: one by one, then, and the sweep
+        pass
 
 
 async def until_gone(child: Child, awaited: Sequence[tuple[int, asyncio.Event]], stuck_after_s: float) -> None:

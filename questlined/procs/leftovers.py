@@ -9,9 +9,10 @@ import select
 import signal
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from questlined.clock import SystemClock
-from questlined.procs import pidfd, procfs
+from questlined.procs import cgroup, pidfd, procfs
 from questlined.procs.procfs import boot_id, start_ticks
 
 __all__ = ["Recorded", "boot_id", "kill_leftovers", "start_ticks"]
@@ -26,24 +27,25 @@ _QUIET_PASSES = 2
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A leader as the store knows it: pid, start in clock ticks, and the boot both belong to."""
+    """A leader as the store knows it: pid, start in clock ticks, the boot both belong to, its cgroup if it had one."""
 
     pid: int
     started: int
     boot_id: str
+    cgroup: str | None = None
 
 
 def kill_leftovers(store_uuid: str, recorded: Sequence[Recorded], spare: Collection[str] = ()) -> list[int]:
     """Kill every process of this store's attempts; the pids that died. Blocks: call it in a thread.
 
-    They are told by a marker of this store (full values in `spare` excepted), or by a recorded leader that is still
-    the same process, with its group, its session and what hangs below. Done when two passes find none: a process
-    that was just forking or executing is missed by one. A survivor is named in a warning after 10 s. Raises OSError
-    only when descriptors or memory have run out.
+    They are told by the cgroup that was recorded, by a marker of this store (full values in `spare` excepted), or by a
+    recorded leader that is still the same process, with its group, its session and what hangs below. Done when two
+    passes find none: a process that was just forking or executing is missed by one. A survivor is named in a warning
+    after 10 s. Raises OSError only when descriptors or memory have run out.
     """
     here = boot_id()
     leaders = {(one.pid, one.started) for one in recorded if one.boot_id == here}
-    killed: list[int] = []
+    killed = cgroup.end([one.cgroup for one in recorded if one.boot_id == here and _is_attempts(one.cgroup)], _ROUND_MS)
     survivors: set[tuple[int, int]] = set()
     quiet = 0
     while quiet < _QUIET_PASSES:
@@ -84,6 +86,13 @@ async def outlast(processes: Sequence[procfs.Stat]) -> None:
         finally:
             loop.remove_reader(descriptor)
             os.close(descriptor)
+
+
+def _is_attempts(group: str | None) -> TypeGuard[str]:
+    """Whether it is an attempt's cgroup, and we are not in it: a daemon may have been started by an agent."""
+    if group is None or os.path.basename(os.path.dirname(group)) != cgroup.ATTEMPTS:
+        return False
+    return os.getpid() not in cgroup.pids(group)
 
 
 def _search(store_uuid: str, leaders: Collection[tuple[int, int]], spare: Collection[str]) -> list[procfs.Stat]:

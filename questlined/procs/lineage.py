@@ -16,15 +16,20 @@ class Attempt(Protocol):
     def started(self) -> int: ...
     @property
     def marker(self) -> str: ...
+    @property
+    def cgroup(self) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What can be seen of a process: its session, start in clock ticks, and marker (None: absent or unreadable)."""
+    """What can be seen of a process: its session, start in clock ticks, and marker (None: absent or unreadable).
+
+    `cgroup` is the attempt's group that it is in, None where it is in none. Where there is one, it alone decides."""
 
     session: int
     started: int
     marker: str | None
+    cgroup: str | None = None
 
 
 @dataclass(slots=True)
@@ -39,7 +44,10 @@ class Kept:
 
 
 def surely_of(trace: Trace, attempt: Attempt) -> bool:
-    """Whether session or marker say so. The session's number cannot be reused while its leader is not reaped."""
+    """Whether cgroup, or session or marker say so. The session's number cannot be reused while its leader is not
+    reaped."""
+    if trace.cgroup is not None:
+        return trace.cgroup == attempt.cgroup
     return trace.session == attempt.pid or (bool(attempt.marker) and trace.marker == attempt.marker)
 
 
@@ -49,6 +57,8 @@ def falls_to(trace: Trace, ending: Attempt, others: Iterable[Attempt], kept: Kep
     Its session decides, then its marker. One that neither ties to an attempt that is held falls to whichever ends
     first, unless it was kept on purpose or is older than `ending`.
     """
+    if trace.cgroup is not None:
+        return trace.cgroup == ending.cgroup
     others = list(others)
     if trace.session == ending.pid:
         return True

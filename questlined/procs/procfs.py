@@ -59,6 +59,11 @@ def stat(pid: int) -> Stat | None:
     return parse_stat(raw) if raw else None
 
 
+def name(pid: int) -> str | None:
+    """What the process calls itself: its program, unless it said otherwise. Zombies keep theirs."""
+    return _read(f"/proc/{pid}/comm").decode("utf-8", "replace").removesuffix("\n") or None
+
+
 def start_ticks(pid: int) -> int | None:
     """When the process started, in clock ticks since boot."""
     found = stat(pid)

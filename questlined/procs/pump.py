@@ -113,6 +113,21 @@ class Pump:
         """Whether the pump owns this descriptor."""
         return source_fd in self._attached
 
+    async def release(self, source_fd: int) -> bool:
+        """Stop copying and give the read end back, what the pipe holds still in it: whether there was one to give back.
+        Neither callback is called after this. False where the stream has ended: then they were."""
+        stream = self._attached.get(source_fd)
+        if stream is None:
+            return False
+        if not self._loop.remove_reader(source_fd):  # the thread has it
+            given_up: asyncio.Future[bool] = self._loop.create_future()
+            self._order(lambda: self._tell(given_up.set_result, self._give_up(stream)))
+            if not await given_up:  # it had ended, and what tells so was told before this
+                return False
+        del self._attached[source_fd]
+        os.close(stream.target)
+        return True
+
     def detach(self, source_fd: int) -> None:
         """Copy what the pipe holds now and end the stream, though writers live on. Unknown or ended: nothing."""
         stream = self._attached.get(source_fd)
@@ -200,6 +215,13 @@ class Pump:
             stream.told = True
             self._tell(self._report, stream)
         return moved
+
+    def _give_up(self, stream: _Stream) -> bool:
+        """Copy no more; whether the stream had not ended."""
+        if self._moving.pop(stream.source, None) is None:
+            return False
+        self._epoll.unregister(stream.source)
+        return True
 
     def _drain(self, stream: _Stream) -> None:
         if self._moving.get(stream.source) is not stream:

@@ -9,9 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from questlined import probes
+from questlined.attempts.execution import Left
 from questlined.attempts.runner import Attempt
 from questlined.attempts.runtime import Runtime
 from questlined.services.service import Complaint, Wake
@@ -40,7 +44,9 @@ class Scheduler:
         self._calls = 0  # how often something may have become claimable
         self._idle = asyncio.Event()  # neither an attempt nor a claim is under way
         self._idle.set()
-        self._stopping = False
+        self._claimed = asyncio.Event()  # no claim is under way
+        self._claimed.set()
+        self._stopping = self._held = False
         self._due: int | None = 0  # when the next time gate opens; 0: look it up
         self._disk_checked_ms: int | None = None
         self.disk_low: str | None = None
@@ -60,6 +66,11 @@ class Scheduler:
         """Of these, the ones that scheduler.max_concurrent counts."""
         return len(self._attempts) - len(self._beyond)
 
+    @property
+    def longest_grace_s(self) -> float:
+        """The most that any of them has between SIGTERM and SIGKILL."""
+        return max((attempt.grace_s for attempt in self._attempts.values()), default=0.0)
+
     def last_output(self, quest: str) -> int | None:
         """Epoch ms of a running quest's last output, as far as it was seen."""
         attempt = self._attempts.get(quest)
@@ -77,10 +88,17 @@ class Scheduler:
         self._due = 0
         self.wake.set()
 
+    def look_again(self) -> None:
+        """The settings may be other ones."""
+        self._look_at_disk()
+        self.tick()
+
     async def run(self, started: Callable[[], None]) -> None:
         """Claim and start until cancelled."""
         started()
         while True:
+            if probes.armed:
+                await probes.round_begins("scheduler.round")
             again_s = None
             try:
                 await self._fill()
@@ -100,6 +118,37 @@ class Scheduler:
             attempt.leave(at_once=at_once)
         # What a claim under way gives is started, told to leave, and waited for.
         await self._idle.wait()
+
+    def hold(self) -> None:
+        """Claim nothing for now. Undo with `go_on`."""
+        self._held = True
+
+    def go_on(self) -> None:
+        """Claim again."""
+        self._held = False
+        self._claimable()
+
+    @property
+    def restless(self) -> str | None:
+        """A quest that is just being started or ended, None where there is none: all that runs may be let go of."""
+        return next((quest for quest, attempt in self._attempts.items() if not attempt.resting.is_set()), None)
+
+    async def rest(self) -> None:
+        """Returns when no claim is under way and nothing is restless. For who has called `hold`."""
+        while self._claims or self.restless:
+            await self._claimed.wait()
+            if (quest := self.restless) is not None:
+                await self._attempts[quest].resting.wait()
+
+    async def hand_over(self) -> list[tuple[Claimed, Left]]:
+        """After `rest`: let go of all that runs, without touching it. What ends just now is seen to its end first, as
+        far as `stop` would wait for that."""
+        attempts = [(attempt, attempt in self._beyond) for attempt in self._attempts.values()]
+        for attempt, _ in attempts:
+            attempt.let_go()
+            attempt.leave()
+        await self._idle.wait()
+        return [(each.claimed, replace(each.left, beyond=beyond)) for each, beyond in attempts if each.left]
 
     async def run_now(
         self, quest: str | None, project: str | None, token: Token | None, *, attended: bool
@@ -129,6 +178,7 @@ class Scheduler:
         wish = ClaimNow(self._owner, now, config.lease_ttl_ms, config.limits, quest, project, token)
         self._claims += 1  # before the task begins: a stop that comes first must wait for it
         self._idle.clear()
+        self._claimed.clear()
         claiming = self._runtime.tasks.create_task(self._claim_now(wish))
         try:
             answer = await asyncio.shield(claiming)
@@ -141,10 +191,22 @@ class Scheduler:
         return answer
 
     def interrupt(self, quest: str, attempt: int) -> None:
-        """The client for whom this attempt runs went away. Nothing where it has ended."""
+        """The client for whom this attempt runs went away. Nothing where it has ended, nor while claims are held: then
+        it is the daemon that hangs up."""
+        if self._held:
+            return
         found = self._attempts.get(quest)
         if found is not None and found.claimed.run.attempt == attempt:
             found.stop("client_gone")
+
+    def adopt(self, claimed: Claimed, left: Left) -> None:
+        """Go on with what an earlier daemon left running. It takes a slot, be there one or not."""
+        attempt = Attempt(self._runtime, claimed, (lambda: None) if left.beyond else self._slot_free)
+        if left.beyond:
+            self._beyond.add(attempt)
+        else:
+            self._taken += 1
+        self._enter(attempt, attempt.resume(left))
 
     def _abandoned(self, claiming: asyncio.Task[Claimed | Exception | None]) -> None:
         claimed = None if claiming.cancelled() else claiming.result()
@@ -167,7 +229,7 @@ class Scheduler:
 
     async def _fill(self) -> None:
         """Claim until no slot is free or nothing is claimable."""
-        while not self._stopping and (free := self._runtime.config.max_concurrent - self._taken) > 0:
+        while not (self._stopping or self._held) and (free := self._runtime.config.max_concurrent - self._taken) > 0:
             if self._disk_is_low():
                 return
             calls = self._calls
@@ -184,6 +246,7 @@ class Scheduler:
         self._taken += most
         self._claims += 1
         self._idle.clear()
+        self._claimed.clear()
         try:
             claimed = await self._runtime.store.claim(claim)
             for each in claimed:
@@ -196,17 +259,22 @@ class Scheduler:
 
     def _start(self, claimed: Claimed, ending: Callable[[], None]) -> Attempt:
         attempt = Attempt(self._runtime, claimed, ending)
-        self._attempts[claimed.quest.id] = attempt
         if self._stopping:
             attempt.leave()
-        self._runtime.tasks.create_task(self._attend(attempt))
-        self.on_busy()
+        self._enter(attempt, attempt.run())
         return attempt
 
-    async def _attend(self, attempt: Attempt) -> None:
+    def _enter(self, attempt: Attempt, running: Coroutine[Any, Any, None]) -> None:
+        self._attempts[attempt.claimed.quest.id] = attempt
+        self._idle.clear()
+        self._runtime.tasks.create_task(self._attend(attempt, running))
+        self.on_busy()
+
+    async def _attend(self, attempt: Attempt, running: Coroutine[Any, Any, None]) -> None:
         try:
-            await attempt.run()
+            await running
         finally:
+            attempt.resting.set()
             self._beyond.discard(attempt)
             # The quest may have been claimed again, together with its end.
             if self._attempts.get(attempt.claimed.quest.id) is attempt:
@@ -214,6 +282,8 @@ class Scheduler:
             self._rest()
 
     def _rest(self) -> None:
+        if not self._claims:
+            self._claimed.set()
         if not self._attempts and not self._claims:
             self._idle.set()
 
@@ -274,10 +344,11 @@ class Scheduler:
         was, self._disk_checked_ms = self.disk_low, self._runtime.clock.monotonic_ms()
         self.disk_low = _shortage(self._runtime.artifacts, self._runtime.config.min_free_bytes)
         if self.disk_low and not was:
-            log.error("claims pause: %s", self.disk_low)
+            log.error("claims pause: %s", self.disk_low, extra={"fields": {"QUESTLINE_EVENT": "claims_paused"}})
             self.wake.set()  # whoever looked: the loop looks again and again from now on
         elif was and not self.disk_low:
-            log.warning("claims go on: enough is free again")
+            fields = {"QUESTLINE_EVENT": "claims_resumed"}
+            log.warning("claims go on: enough is free again", extra={"fields": fields})
             self.wake.set()
 
 

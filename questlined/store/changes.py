@@ -17,8 +17,10 @@ class Changes:
         self.on_claimable: list[Callable[[], None]] = []
         self.on_leases: list[Callable[[], None]] = []
         self.on_paths: list[Callable[[], None]] = []
+        self.on_rules: list[Callable[[], None]] = []
         self.on_due: list[Callable[[int], None]] = []
         self.on_stop: list[Callable[[str], None]] = []
+        self.on_changed: list[Callable[[], None]] = []  # a quest's state, or what a gate lets through
         self._watchers: dict[str, set[asyncio.Event]] = {}
         self._anyone: set[asyncio.Event] = set()
         self._claimers: dict[str, set[asyncio.Event]] = {}  # by project
@@ -29,6 +31,9 @@ class Changes:
         for quest in effects.stop:
             for stop in self.on_stop:
                 stop(quest)
+        if effects.changed or effects.claimable:
+            for look in self.on_changed:
+                look()
         if effects.due is not None:
             for due in self.on_due:
                 due(effects.due)
@@ -36,11 +41,12 @@ class Changes:
             for wake in self.on_claimable:
                 wake()
             self._wake_claimers(effects.claimable)
-        if effects.leases:
-            for wake in self.on_leases:
-                wake()
-        if effects.paths:
-            for wake in self.on_paths:
+        for happened, listeners in (
+            (effects.leases, self.on_leases),
+            (effects.paths, self.on_paths),
+            (effects.rules, self.on_rules),
+        ):
+            for wake in listeners if happened else ():
                 wake()
 
     @contextmanager

@@ -36,6 +36,17 @@ class StateLock:
         self._descriptor = descriptor
         self._describe(json.dumps(holder).encode() + b"\n")
 
+    def hand_over(self) -> int:
+        """The descriptor that has the lock, for `take_over`; it is not this object's any more."""
+        assert self._descriptor is not None
+        descriptor, self._descriptor = self._descriptor, None
+        return descriptor
+
+    def take_over(self, descriptor: int, holder: dict[str, object]) -> None:
+        """Go on with a lock that was never let go of."""
+        self._descriptor = descriptor
+        self._describe(json.dumps(holder).encode() + b"\n")
+
     def _describe(self, holder: bytes) -> None:
         """For people. The lock holds without it, on a disk that is full or has become read-only."""
         assert self._descriptor is not None

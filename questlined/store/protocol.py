@@ -10,12 +10,14 @@ from __future__ import annotations
 from asyncio import Future
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from questlined.core.limits import NO_LIMITS, Limits
 from questlined.core.quest import NewQuest
 from questlined.core.retry import Policy
 from questlined.store.reading import Reads
+from questlined.store.recurrences import Recurrences
 from questlined.store.rows import OldRecords, Quest, Run
 
 REQUEST_KEPT_MS = 24 * 3600 * 1000
@@ -106,6 +108,13 @@ class Claimed:
     def fence(self) -> Fence:
         return Fence(self.quest.id, self.run.owner_session, self.run.lease_gen)
 
+    @property
+    def about(self) -> dict[str, Mapping[str, object]]:
+        """The `extra` of a log record: whose it is."""
+        quest, run = self.quest, self.run
+        own = {"QUESTLINE_ID": quest.id, "QUESTLINE_PROJECT": quest.project}
+        return {"fields": own | {"QUESTLINE_ATTEMPT": run.attempt, "QUESTLINE_RUN": run.run_number}}
+
 
 @dataclass(frozen=True, slots=True)
 class Started:
@@ -116,6 +125,18 @@ class Started:
     pid: int
     pid_started: int
     boot_id: str
+    cgroup: str | None = None
+    unit: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Adopt:
+    """Attempts of an earlier daemon that go on under `owner`: (quest, attempt, generation) each."""
+
+    owner: str
+    now: int
+    lease_ms: int
+    runs: tuple[tuple[str, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +255,7 @@ class Reclaim:
     notify: frozenset[str] = frozenset()
 
 
-class Store(Reads, Protocol):
+class Store(Reads, Recurrences, Protocol):
     """See the module's docstring."""
 
     def add(self, request: Add) -> Future[list[str]]:
@@ -304,6 +325,11 @@ class Store(Reads, Protocol):
         quests."""
         ...
 
+    async def adopt(self, request: Adopt) -> list[Claimed]:
+        """Make these attempts, which this store's daemon held, the owner's at the same generation, under fresh leases.
+        Those that have ended or were claimed again meanwhile are not among what is given."""
+        ...
+
     async def promote(self, now: int) -> int:
         """Open time gates that are due; how many."""
         ...
@@ -332,6 +358,12 @@ class Store(Reads, Protocol):
 
     async def forget_records(self, records: Sequence[OldRecords]) -> int:
         """Drop what is known of these indexes, whose files are gone; how many."""
+        ...
+
+    async def backup(self, target: Path, reserve: int) -> int:
+        """Copy all that is committed into the new file `target`, of which nothing is seen until it is whole; its size.
+        Writes go on meanwhile. On the store's own disk `reserve` bytes stay free. Raises Busy where a copy is being
+        made, InvalidInput for a file that exists, StoreFull, Unavailable."""
         ...
 
     async def touch(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from questlined.core.gates import Situation
-from questlined.store.rows import Artifact, Event, OldRecords, OpenRun, Project, Quest, Run
+from questlined.store.rows import Artifact, Event, OldRecords, OpenRun, Project, Quest, Run, Told
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,15 @@ class EventPage:
     """A stretch of the journal: `last` is the number it was walked up to, `more` whether rows may follow at once."""
 
     events: tuple[Event, ...]
+    last: int
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StoryPage:
+    """The same with what a story needs."""
+
+    told: tuple[Told, ...]
     last: int
     more: bool
 
@@ -82,6 +91,10 @@ class Reads(Protocol):
     async def events_after(self, after: int, *, project: str | None, submitter: int | None, walk: int) -> EventPage:
         """The events of up to `walk` rows above `after`, oldest first; those of other projects and, with `submitter`,
         of other users' quests are passed by."""
+        ...
+
+    async def story(self, after: int, events: Sequence[str], walk: int) -> StoryPage:
+        """Those of these names among up to `walk` events above `after`, oldest first."""
         ...
 
     async def last_event(self) -> int:

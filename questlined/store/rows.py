@@ -109,6 +109,13 @@ class OpenRun:
     pid: int | None
     pid_started: int | None
     boot_id: str | None
+    cgroup: str | None
+    unit: str | None
+
+    @property
+    def about(self) -> dict[str, dict[str, object]]:
+        """The `extra` of a log record: whose it is."""
+        return {"fields": {"QUESTLINE_ID": self.quest_id, "QUESTLINE_ATTEMPT": self.attempt}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +127,18 @@ class Event:
     event: str
     at: int
     data: str
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A state change with what tells whose it is. The last three are None where no attempt is concerned."""
+
+    quest_id: str
+    event: str
+    project: str
+    attempt: int | None
+    class_: str | None
+    run_number: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +159,45 @@ class OldRecords:
     quest_id: str
     attempt: int
     path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recurrence:
+    """The rule of a recurrence, and what each of its quests gets. `next_run_at`: the first of its times that was not
+    dealt with."""
+
+    id: str
+    project: str
+    name: str
+    cron: str
+    timezone: str
+    role: str
+    task: str
+    context: str | None
+    priority: int
+    max_attempts: int
+    backoff_base_ms: int
+    catch_up: str
+    enabled: int
+    next_run_at: int
+    last_enqueued_at: int | None
+    created_at: int
+    updated_at: int
+    lane: str | None
+    timeout_ms: int | None
+    external: int
+    submitter_uid: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DueRecurrence:
+    """A rule that has something due."""
+
+    next_run_at: int
+    id: str
+    name: str
+    cron: str
+    timezone: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from questlined.store.protocol import ProjectRef
+from questlined.store.rows import Told
 from tests.support.stores import Bench, scenario
 
 OTHER = ProjectRef("/q", None, "/q")
@@ -52,3 +53,28 @@ async def test_what_is_passed_by_is_behind_the_reader(bench: Bench) -> None:
     assert await told(bench, 0, submitter=7) == ([mine], last, False)
     assert await told(bench, 0, project="/q", submitter=7) == ([], last, False)
     assert await told(bench, last - 4, walk=3, project="/p") == ([], last - 1, True)
+
+
+@scenario
+async def test_a_story_has_the_named_events_with_the_attempt_they_are_about(bench: Bench) -> None:
+    """And those that concern none; each with its quest's project."""
+    names = ("claimed", "retry_scheduled", "completed", "cancelled")
+    first, second = await bench.add(max_attempts=2), await bench.add(OTHER)
+    await bench.store.cancel(bench.steer(second))
+    for klass in ("failed", "ok"):
+        bench.clock.advance(3_600_000)
+        (claimed,) = await bench.claim_own()
+        await bench.finish(claimed, klass)
+    told, after, more = list[Told](), 0, True
+    while more:
+        page = await bench.store.story(after, names, 2)
+        told, after, more = [*told, *page.told], page.last, page.more
+    assert after == await bench.store.last_event()
+    assert told == [
+        Told(second, "cancelled", "/q", None, None, None),
+        Told(first, "claimed", "/p", 1, None, 1),
+        Told(first, "retry_scheduled", "/p", 1, "failed", 1),
+        Told(first, "claimed", "/p", 2, None, 2),
+        Told(first, "completed", "/p", 2, "ok", 2),
+    ]
+    assert (await bench.store.story(after, names, 2)).told == ()

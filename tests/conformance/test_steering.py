@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from questlined.store.protocol import Token
+from questlined.store.protocol import Adopt, Fence, Token
 from questlined.store.reading import Page
-from questlined.wire.errors import Conflict, WrongState
+from questlined.wire.errors import Conflict, StaleLease, WrongState
 from tests.support.stores import Bench, reclaim, scenario
 
 
@@ -149,3 +149,31 @@ async def test_what_is_told_of_an_end_never_meets_what_was_told_of_a_dependency(
         (claimed,) = await bench.claim_own()
         assert claimed.quest.id == child
         assert await bench.finish(claimed, "failed", notify=told) == expected
+
+
+@scenario
+async def test_adopted_attempts_go_on_under_a_new_owner_at_the_same_generation(bench: Bench) -> None:
+    quest, over = await bench.add(priority=1), await bench.add()
+    (claimed,) = await bench.claim_own()
+    (ended,) = await bench.claim_own()
+    await bench.finish(ended)
+    bench.clock.advance(1_000_000)
+    runs = tuple((each.quest.id, each.run.attempt, each.run.lease_gen) for each in (claimed, ended))
+    (adopted,) = await bench.store.adopt(Adopt("daemon-2", bench.clock.wall_ms(), 5000, runs))
+    assert (adopted.quest.id, adopted.run.attempt, adopted.run.run_number) == (quest, 1, claimed.run.run_number)
+    assert adopted.fence == Fence(quest, "daemon-2", claimed.fence.generation)
+    assert adopted.quest.lease_expires_at == bench.clock.wall_ms() + 5000
+    with pytest.raises(StaleLease):
+        await bench.finish(claimed)
+    assert await bench.finish(adopted) == "done"
+    assert await bench.state(over) == "done"
+
+
+@scenario
+async def test_what_is_not_held_by_a_daemon_is_not_adopted(bench: Bench) -> None:
+    quest = await bench.add()
+    claimed = await bench.claim()
+    assert claimed
+    wrong = [(quest, 1, claimed.run.lease_gen), (quest, 2, claimed.run.lease_gen), ("q-000000000000", 1, 1)]
+    assert await bench.store.adopt(Adopt("daemon-2", bench.clock.wall_ms(), 5000, tuple(wrong))) == []
+    assert (await bench.finish(claimed)) == "done"

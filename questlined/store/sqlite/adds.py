@@ -157,6 +157,8 @@ class _Rows:
 
     def _journal(self, quest: NewQuest, dead: str | None, states: Mapping[str, str]) -> None:
         data = {"role": quest.role, "name": quest.name, "priority": quest.priority, "dependsOn": quest.depends_on}
+        if quest.recurrence_id is not None:
+            data |= {"recurrenceId": quest.recurrence_id, "occurrenceAt": quest.occurrence_at}
         self._events.append((quest.id, "enqueued", quest.created_at, _json(data)))
         if dead:
             data = {"dependsOn": dead, "depState": states[dead]}
@@ -236,6 +238,8 @@ def _row(
         quest.parent_id,
         quest.depth,
         quest.timeout_ms,
+        quest.recurrence_id,
+        quest.occurrence_at,
     )
 
 
@@ -255,11 +259,12 @@ def _add_all(db: sqlite3.Connection, requests: Sequence[Add], effects: Effects) 
     return answers
 
 
-def _add(db: sqlite3.Connection, request: Add, effects: Effects) -> list[str]:
+def add(db: sqlite3.Connection, request: Add, effects: Effects) -> list[str]:
+    """One request, inside somebody's transaction. Raises LimitReached, DependencyInvalid."""
     (answer,) = _add_all(db, [request], effects)
     if isinstance(answer, QuestlineError):
         raise answer
     return answer
 
 
-ADD = Operation("add", _add, together=_add_all)
+ADD = Operation("add", add, together=_add_all)

@@ -8,6 +8,7 @@ import sqlite3
 from pathlib import Path
 
 from questlined.store.sqlite import migrate
+from questlined.store.sqlite.refusals import RefusedDatabase
 from questlined.wire.errors import Unavailable
 
 SQLITE_MIN = (3, 38, 0)
@@ -39,10 +40,6 @@ NETWORK_FILESYSTEMS = frozenset(
         "vboxsf",
     }
 )
-
-
-class RefusedDatabase(Unavailable):
-    """The file must not be used as it is; nothing was changed."""
 
 
 def filesystem_of(path: Path, mountinfo: str) -> str:
@@ -89,7 +86,7 @@ def open_writer(path: Path, *, store_uuid: str, now: int) -> sqlite3.Connection:
         # Made here so that it is readable by others not for an instant; SQLite gives -wal and -shm the same mode.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
-        raise RefusedDatabase(f"{path}: {error.strerror}", hint="choose another place for store.path") from error
+        raise Unavailable(f"{path}: {error.strerror}", hint="choose another place for store.path") from error
     try:
         _refuse_unfit(path)
         return _writer(path, store_uuid, now)
@@ -99,6 +96,18 @@ def open_writer(path: Path, *, store_uuid: str, now: int) -> sqlite3.Connection:
                 f"{path} cannot be opened: {error}", hint="is the disk full, or the file in use?"
             ) from error
         raise _refuse_damaged(path, error) from error
+
+
+def examine(path: Path) -> None:
+    """Whether this program could go on with a database that another one has open. Raises Unavailable."""
+    try:
+        db = sqlite3.connect(f"file:{_escaped(path)}?mode=ro", uri=True, isolation_level=None)
+        try:
+            migrate.refuse_foreign(db, path)
+        finally:
+            db.close()
+    except sqlite3.DatabaseError as error:
+        raise Unavailable(f"{path} cannot be read: {error}", hint="qlctl health tells how the daemon does") from error
 
 
 def _refuse_unfit(path: Path) -> None:

@@ -84,6 +84,7 @@ def _pause(db: sqlite3.Connection, request: Pausing, effects: Effects) -> None:
             data=json.dumps({"reason": request.reason} if request.reason else {}),
         )
     effects.claimable.add(EVERYWHERE if request.project is None else request.project.key)
+    effects.rules = True
 
 
 def _configure(db: sqlite3.Connection, request: tuple[Limits, Mapping[str, int]], effects: Effects) -> None:

@@ -8,7 +8,7 @@ import sqlite3
 from questlined.core import states
 from questlined.core.gates import binding
 from questlined.store.effects import EVERYWHERE, Effects
-from questlined.store.protocol import Claim, Claimed, ClaimNow, Extended, Fence, Started
+from questlined.store.protocol import Adopt, Claim, Claimed, ClaimNow, Extended, Fence, Started
 from questlined.store.rows import Quest, Run
 from questlined.store.sqlite import gates, reads
 from questlined.store.sqlite.requests import Operation, forget
@@ -31,6 +31,8 @@ _extend = _sql.count("lease_extend")
 _extend_own = _sql.count("extend_own")
 _quest_started = _sql.one("quest_started", columns)
 _run_started = _sql.count("run_started")
+_quest_adopt = _sql.one("quest_adopt", Quest)
+_run_adopt = _sql.one("run_adopt", Run)
 _run_verdict = _sql.count("run_verdict")
 _shift = _sql.count("shift_leases")
 _shift_retries = _sql.count("shift_retries")
@@ -187,9 +189,32 @@ def _started(db: sqlite3.Connection, request: Started, _effects: Effects) -> boo
         pid=request.pid,
         pid_started=request.pid_started,
         boot_id=request.boot_id,
+        cgroup=request.cgroup,
+        unit=request.unit,
     )
     _event(db, quest=fence.quest, event="agent_started", now=request.now, data=json.dumps({"pid": request.pid}))
     return cancel_requested_at is not None
+
+
+def _adopt(db: sqlite3.Connection, request: Adopt, effects: Effects) -> list[Claimed]:
+    adopted = []
+    for quest_id, attempt, generation in request.runs:
+        quest = _quest_adopt(
+            db,
+            quest=quest_id,
+            attempt=attempt,
+            generation=generation,
+            owner=request.owner,
+            now=request.now,
+            lease_ms=request.lease_ms,
+        )
+        run = _run_adopt(db, quest=quest_id, attempt=attempt, owner=request.owner) if quest else None
+        if quest is not None and run is not None:
+            data = json.dumps({"attempt": attempt, "leaseVersion": generation})
+            _event(db, quest=quest_id, event="adopted", now=request.now, data=data)
+            adopted.append(Claimed(quest, run, _project_path(db, key=quest.project)))
+            effects.changed[quest_id] = quest.state
+    return adopted
 
 
 def _heartbeat(db: sqlite3.Connection, request: tuple[Fence, int, int], effects: Effects) -> Extended:
@@ -244,6 +269,7 @@ CLAIM_NOW: Operation[ClaimNow, Claimed | None] = Operation(
     empty=lambda claimed: claimed is None,
 )
 STARTED = Operation("started", _started)
+ADOPT = Operation("adopt", _adopt)
 HEARTBEAT = Operation("heartbeat", _heartbeat)
 VERDICT = Operation("verdict", _verdict)
 EXTEND_OWN = Operation("extend_own", _own)

@@ -3,12 +3,13 @@ which foreign programs set to numbers of their own."""
 
 from __future__ import annotations
 
+import functools
 import sqlite3
 from importlib import resources
 from pathlib import Path
 
+from questlined.store.sqlite.refusals import NewerSchema, RefusedDatabase
 from questlined.store.sqlite.statements import Family, value
-from questlined.wire.errors import Unavailable
 
 _sql = Family("schema")
 _tables = _sql.one("tables", value)
@@ -19,12 +20,9 @@ _meta_put = _sql.count("meta_put")
 make_touched = _sql.count("touched_make")
 
 
-class NewerSchema(Unavailable):
-    """The file was written by a later version; it was not touched."""
-
-
+@functools.cache
 def migrations() -> list[tuple[int, str]]:
-    """(number, SQL), in order."""
+    """(number, SQL), in order. Read once: an upgrade of the installation puts a later program's beside them."""
     folder = resources.files(__package__).joinpath("migrations")
     found = sorted(
         (int(file.name.split("-")[0]), file.read_text("utf-8"))
@@ -41,7 +39,7 @@ def _schema(db: sqlite3.Connection) -> int:
 
 
 def refuse_foreign(db: sqlite3.Connection, path: Path) -> None:
-    """Raises NewerSchema, or Unavailable for a journal of another program. Reads only."""
+    """Raises NewerSchema, or RefusedDatabase for a journal of another program. Reads only."""
     have, known = _schema(db), len(migrations())
     if have > known:
         raise NewerSchema(
@@ -49,7 +47,7 @@ def refuse_foreign(db: sqlite3.Connection, path: Path) -> None:
             hint="install the newer questlined again; nothing was changed",
         )
     if have == 0 and _any_table(db):
-        raise Unavailable(
+        raise RefusedDatabase(
             f"{path} holds the tables of another program; this version takes no journal over yet",
             hint="nothing was changed; point store.path at another file",
         )

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from questlined.core.gates import Situation
 from questlined.core.states import STATES
-from questlined.store.reading import EventPage, Surroundings
-from questlined.store.rows import Artifact, Event, OldRecords, OpenRun, Project, Quest, Run
+from questlined.store.reading import EventPage, StoryPage, Surroundings
+from questlined.store.rows import Artifact, Event, OldRecords, OpenRun, Project, Quest, Run, Told
 from questlined.store.sqlite.statements import Family, columns, value
 
 _sql = Family("reads")
@@ -36,6 +36,7 @@ _events_all = _sql.many("events_all", Event)
 _last_event = _sql.one("last_event", value)
 _events_walked = _sql.one("events_walked", columns)
 _events_between = _sql.many("events_between", Event)
+_told_between = _sql.many("told_between", Told)
 _situation = _sql.one("situation", columns)
 _unmet_first = _sql.many("unmet_first", columns)
 _lane_holders = _sql.many("lane_holders", value)
@@ -92,6 +93,15 @@ def events_after(
         return EventPage((), after, False)
     found = _events_between(db, after=after, last=last, project=project_key, submitter=submitter)
     return EventPage(tuple(found), last, walked == walk)
+
+
+def story(db: sqlite3.Connection, *, after: int, events: Sequence[str], walk: int) -> StoryPage:
+    """The same, of these names only, each with its project and run."""
+    last, walked = _events_walked(db, after=after, walk=walk) or (None, 0)
+    if last is None:
+        return StoryPage((), after, False)
+    told = _told_between(db, after=after, last=last, events=json.dumps(list(events)))
+    return StoryPage(tuple(told), last, walked == walk)
 
 
 def situation(db: sqlite3.Connection, quest_id: str, now: int) -> Situation | None:

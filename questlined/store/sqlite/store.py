@@ -14,6 +14,7 @@ from questlined.store.effects import Effects
 from questlined.store.protocol import (
     NOTHING_FRESH,
     Add,
+    Adopt,
     Block,
     Claim,
     Claimed,
@@ -29,10 +30,12 @@ from questlined.store.protocol import (
     Steer,
     Token,
 )
-from questlined.store.reading import EventPage, Page, Surroundings
+from questlined.store.reading import EventPage, Page, StoryPage, Surroundings
 from questlined.store.rows import Artifact, Event, OldRecords, OpenRun, Project, Quest, Run
 from questlined.store.sqlite import adds, connection, editing, finish, gates, leases, migrate, pages, reads, steering
+from questlined.store.sqlite.backup import Backups
 from questlined.store.sqlite.reader import Reader
+from questlined.store.sqlite.recurrences import SqliteRecurrences
 from questlined.store.sqlite.requests import Operation
 from questlined.store.sqlite.writer import Writer
 
@@ -41,11 +44,12 @@ TRY_WRITE: Operation[int, None] = Operation("try_write", lambda db, now, effects
 SLOW_S = 5
 
 
-class SqliteStore:
+class SqliteStore(SqliteRecurrences):
     """Questlined's store in one file. Make it with `open`; `uuid` names the store in every attempt's marker."""
 
-    def __init__(self, writer: Writer, reader: Reader, store_uuid: str, clock: Clock) -> None:
+    def __init__(self, writer: Writer, reader: Reader, backups: Backups, store_uuid: str, clock: Clock) -> None:
         self.writer, self.reader, self.uuid, self._clock = writer, reader, store_uuid, clock
+        self._backups = backups
 
     @classmethod
     async def open(
@@ -59,7 +63,8 @@ class SqliteStore:
         db = connection.open_writer(path, store_uuid=str(uuid.uuid4()), now=clock.wall_ms())
         reader = Reader(connection.open_reader(path))
         store_uuid = await reader.submit(lambda reading: gates.meta(reading, "store_uuid"))
-        return cls(Writer(db, clock, on_commit, on_fatal), reader, store_uuid or "", clock)
+        writer, backups = Writer(db, clock, on_commit, on_fatal), Backups(path, store_uuid or "")
+        return cls(writer, reader, backups, store_uuid or "", clock)
 
     @property
     def busy(self) -> bool:
@@ -76,6 +81,7 @@ class SqliteStore:
 
     async def close(self) -> None:
         """Answer what was asked, then let go of the file."""
+        self._backups.close()
         await self.reader.close()
         await self.writer.close()
 
@@ -123,6 +129,9 @@ class SqliteStore:
 
     async def recover(self, request: Reclaim, sealed: Mapping[tuple[str, int], tuple[Sealed, ...]]) -> list[str]:
         return await self.writer.submit(finish.RECOVER, (request, sealed))
+
+    async def adopt(self, request: Adopt) -> list[Claimed]:
+        return await self.writer.submit(leases.ADOPT, request)
 
     async def promote(self, now: int) -> int:
         return await self.writer.submit(leases.PROMOTE, now)
@@ -185,6 +194,9 @@ class SqliteStore:
             lambda db: reads.events_after(db, after=after, project_key=project, submitter=submitter, walk=walk)
         )
 
+    async def story(self, after: int, events: Sequence[str], walk: int) -> StoryPage:
+        return await self.reader.submit(lambda db: reads.story(db, after=after, events=events, walk=walk))
+
     async def last_event(self) -> int:
         return await self.reader.submit(reads.last_event)
 
@@ -226,6 +238,9 @@ class SqliteStore:
 
     async def fault(self) -> str | None:
         return await self.reader.submit(reads.fault)
+
+    async def backup(self, target: Path, reserve: int) -> int:
+        return await self._backups.make(target, reserve)
 
     async def touch(self) -> None:
         if self.writer.failing is None:

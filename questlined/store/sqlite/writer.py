@@ -180,7 +180,7 @@ class Writer:
             self._roll_back()
             raise _BatchVoid(fault, at_commit=True) from fault
         if wrote:
-            log.warning("the database is written again")
+            log.warning("the database is written again", extra={"fields": {"QUESTLINE_EVENT": "store_back"}})
             self.failing = None
         if probes.armed:
             probes.reached("commit.after")
@@ -279,7 +279,8 @@ class Writer:
         error = self._translate(void.fault)
         if isinstance(error, Unavailable):
             if self.failing is None:
-                log.error("nothing is written for now: %s", error)
+                fields = {"QUESTLINE_EVENT": "store_refused"}
+                log.error("nothing is written for now: %s", error, extra={"fields": fields})
             self.failing = str(error)
         for job in batch:
             job.answer, job.error, job.effects = None, error, None

@@ -16,6 +16,8 @@ executors.homeless.passthrough_home = false
 executors.tool.command = ["the-tool"]
 executors.own.command = ["the-tool"]
 executors.own.env.path = "{folder}/own:/usr/bin:/bin"
+executors.keyed.env.credentials = { ANTHROPIC_API_KEY = "the-key" }
+executors.locked.env.credentials = { ANTHROPIC_API_KEY = "no-such" }
 """
 SECRET = "a-value-that-nobody-shows"
 SECRETS = dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "XDG_SESSION_TOKEN", "LC_SECRET"), SECRET)
@@ -44,9 +46,12 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         tool.parent.mkdir()
         tool.write_text(f"#!/bin/sh\necho {word}\n")
         tool.chmod(0o755)
+    (folder / "credentials").mkdir()
+    (folder / "credentials/the-key").write_text("of-the-service\n")
+    given = {"CREDENTIALS_DIRECTORY": str(folder / "credentials")}
     config = CONFIG.replace("{folder}", str(folder))
     path = f"{folder}/daemon:/usr/bin:/bin"
-    with scene(folder, config, PATH=path, **SECRETS, **MARKS, **OTHERS, **KEPT) as playing:
+    with scene(folder, config, PATH=path, **SECRETS, **MARKS, **OTHERS, **KEPT, **given) as playing:
         yield playing
 
 
@@ -85,6 +90,16 @@ def test_an_executor_may_set_and_pass_variables(stage: Scene) -> None:
     assert (env["FLAVOUR"], env["LANG"], env["PASSED_TOKEN"], env["CI"]) == ("sweet", "de_DE.UTF-8", SECRET, "true")
     assert not {"NOT_THERE", "CLAUDECODE", "NOTIFY_SOCKET"} & set(env)
     assert "HOME" not in seen(stage, "homeless")
+
+
+def test_a_credential_of_the_service_is_a_variables_value(stage: Scene) -> None:
+    """Where the executor names it; one that is not there fails the quest at once, and where they are is not told."""
+    env = seen(stage, "keyed")
+    assert env["ANTHROPIC_API_KEY"] == "of-the-service"
+    assert "CREDENTIALS_DIRECTORY" not in env
+    quest = stage.run("true", "--max-attempts", "3", role="locked")["quest"]
+    assert (quest["state"], quest["class"], quest["attempts"]) == ("failed", "bad_config", 1)
+    assert quest["error"].startswith("env.credentials.ANTHROPIC_API_KEY: the credential no-such cannot be read")
 
 
 @pytest.mark.parametrize(("role", "found"), [("tool", "submitter"), ("own", "own")])

@@ -130,7 +130,7 @@ def test_what_cannot_be_killed_holds_its_quest_until_it_is_gone(
             environ = {"PATH": os.environ["PATH"], "QUESTLINE_ATTEMPT": mark}
             with subprocess.Popen(["sleep", "1000"], env=environ) as living:  # noqa: ASYNC220  it starts at once
                 monkeypatch.setattr(recovery, "kill_leftovers", lambda *arguments: [])
-                assert await recovery.recover(here.runtime) == []
+                assert (await recovery.recover(here.runtime, "daemon-2", {})).ended == []
                 with here.changes.watching(quest) as changed:
                     await here.bench.store.touch()
                     assert await here.bench.state(quest) == "running"

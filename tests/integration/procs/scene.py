@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from questlined.procs import procfs
+from questlined.procs.cgroup import Cgroups
 from questlined.procs.child import Child, Exit
 from questlined.procs.family import Family
 from questlined.procs.spawn import Command
@@ -66,15 +67,29 @@ class Scene:
         self.lines = Lines()
         self.null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
 
-    def spawn(self, script: str, marker: str = "store:q-1:1", *, stdin: int | None = None, **more: str) -> Child:
-        return self.execute(("/bin/sh", "-c", script), marker, stdin=stdin, **more)
+    def spawn(
+        self,
+        script: str,
+        marker: str = "store:q-1:1",
+        *,
+        stdin: int | None = None,
+        group: str | None = None,
+        **more: str,
+    ) -> Child:
+        return self.execute(("/bin/sh", "-c", script), marker, stdin=stdin, group=group, **more)
 
     def execute(
-        self, argv: tuple[str, ...], marker: str = "store:q-1:1", *, stdin: int | None = None, **more: str
+        self,
+        argv: tuple[str, ...],
+        marker: str = "store:q-1:1",
+        *,
+        stdin: int | None = None,
+        group: str | None = None,
+        **more: str,
     ) -> Child:
         env: Mapping[str, str] = {"PATH": PATH, procfs.MARKER: marker, **more}
         given = self.null if stdin is None else stdin
-        return self.family.spawn(Command(argv, "/", env, given, self.lines.sink, self.null), marker)
+        return self.family.spawn(Command(argv, "/", env, given, self.lines.sink, self.null), marker, group)
 
     async def finish(self, child: Child) -> tuple[list[int], Exit]:
         async with asyncio.timeout(PATIENCE_S):
@@ -96,9 +111,9 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(stuck_after_s: float = 10.0) -> AsyncIterator[Scene]:
+async def scene(stuck_after_s: float = 10.0, cgroups: Cgroups | None = None) -> AsyncIterator[Scene]:
     family = Family(stuck_after_s=stuck_after_s)
-    family.start()
+    family.start(cgroups)
     played = Scene(family)
     try:
         yield played

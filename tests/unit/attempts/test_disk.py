@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from questlined.attempts.disk import ForClients
+from questlined.attempts.disk import Disk, ForClients
 
 
 def test_the_error_of_work_that_nobody_waits_for_is_none_of_the_logs(caplog: pytest.LogCaptureFixture) -> None:
@@ -34,3 +34,20 @@ def test_the_error_of_work_that_nobody_waits_for_is_none_of_the_logs(caplog: pyt
     asyncio.run(run())
     gc.collect()
     assert caplog.records == []
+
+
+def test_it_is_idle_when_nothing_is_done_not_even_for_nobody() -> None:
+    """What was given up keeps its thread until it is over."""
+
+    async def play() -> None:
+        disk, go = Disk(1), threading.Event()
+        await disk.idle()
+        disk.begin(go.wait).cancel()
+        waiting = asyncio.ensure_future(disk.idle())
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        go.set()
+        await waiting
+        disk.close()
+
+    asyncio.run(play())

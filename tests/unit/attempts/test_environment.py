@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from questlined.attempts.environment import DEFAULT_PATH, environment
+from questlined.attempts.environment import DEFAULT_PATH, BadCredential, environment
 from questlined.config.load import from_text
 
 BASE = from_text("").executor
@@ -78,3 +80,42 @@ def test_a_child_is_told_of_itself_last() -> None:
     """What an executor sets cannot forge it."""
     env = environment({}, replace(BASE, env_set={"QUESTLINE_ID": "q-2", "TERM": "xterm"}), None, REPORT)
     assert (env["QUESTLINE_ID"], env["TERM"], env["NO_COLOR"]) == ("q-1", "xterm", "1")
+
+
+def given(folder: Path, **files: bytes) -> dict[str, str]:
+    """The environment of a daemon whose service has these credentials."""
+    for name, value in files.items():
+        (folder / name.replace("_", "-")).write_bytes(value)
+    return {"CREDENTIALS_DIRECTORY": str(folder), "ANTHROPIC_API_KEY": "of the daemon"}
+
+
+def test_a_credential_is_a_variables_value(tmp_path: Path) -> None:
+    """Without the newline at its end, before one that is set, and read anew each time; its directory is not passed."""
+    daemon = given(tmp_path, the_key=b"s3cret\n\n", raw=b"\xff")
+    wanted = {"ANTHROPIC_API_KEY": "the-key", "RAW": "raw"}
+    found = child(daemon, env_credentials=wanted, env_set={"RAW": "set", "OTHER": "x"}, env_pass=("ANTHROPIC_API_KEY",))
+    assert found == {"ANTHROPIC_API_KEY": "s3cret\n", "RAW": os.fsdecode(b"\xff"), "OTHER": "x"}
+    given(tmp_path, the_key=b"another")
+    assert child(daemon, env_credentials=wanted)["ANTHROPIC_API_KEY"] == "another"
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (None, "cannot be read: No such file or directory; add LoadCredential=the-key:FILE"),
+        (b"s3cret" * 20_000, "has more than 65536 bytes"),
+        (b"s3cret\0", "holds a NUL character"),
+    ],
+    ids=["missing", "long", "nul"],
+)
+def test_a_credential_that_cannot_be_had_is_named_and_not_shown(tmp_path: Path, value: bytes | None, said: str) -> None:
+    daemon = given(tmp_path, **({} if value is None else {"the_key": value}))
+    with pytest.raises(BadCredential, match=said) as caught:
+        child(daemon, env_credentials={"KEY": "the-key"})
+    assert str(caught.value).startswith("env.credentials.KEY: the credential the-key ")
+    assert "s3cret" not in str(caught.value)
+
+
+def test_a_service_without_credentials_says_so() -> None:
+    with pytest.raises(BadCredential, match="the daemon's service has none; add LoadCredential=the-key:FILE"):
+        child({}, env_credentials={"KEY": "the-key"})

@@ -124,3 +124,14 @@ def test_only_a_child_that_writes_itself_appends(tmp_path: Path, append: bool) -
     assert (tmp_path / "stdout").read_bytes() == (b"abc" if append else b"cb")
     assert os.read(files.stdin, 1) == b""
     files.close()
+
+
+def test_nothing_of_an_earlier_life_of_the_attempt_counts_for_this_one(tmp_path: Path) -> None:
+    """A database that was brought back from a backup claims the same attempt again."""
+    directory = tmp_path / "q-1" / "1"
+    directory.mkdir(parents=True)
+    for name in ("records", "unit", "stdout"):
+        (directory / name).write_text("ended success exited 0 1 0 - -\n")
+    output.create(directory, prompt=None, stdin_prompt=False, append=True).close()
+    assert sorted(path.name for path in directory.iterdir()) == ["stderr", "stdout"]
+    assert (directory / "stdout").read_text() == ""

@@ -31,7 +31,7 @@ def refused(text):
         ("[pipelines.x]", 1, "pipelines", None),
         ('executor.command = ["x", "{tsk}"]', 1, "executor.command", "{task}"),
         ('on_lease_loss = "requeu"', 1, "on_lease_loss", "requeue"),
-        ('executor.isolation = "unit"', 1, "executor.isolation", None),
+        ('executor.isolation = "unt"', 1, "executor.isolation", "unit"),
         ('executor.protocol = "questline-jsonl"', 1, "executor.protocol", None),
     ],
 )
@@ -75,6 +75,11 @@ def test_a_stranger_is_named_with_its_place_and_what_was_meant(text, line, key, 
         ("executor.env.set.'A=' = '1'", "no name of a variable"),
         ("executor.env.pass = ['1A']", "no name of a variable"),
         ("executor.env.pass = 'A'", "it is text, not an array"),
+        ("executor.env.credentials = 'key'", "it is text, not a table of variable = credential"),
+        ("executor.env.credentials.A = 1", "A is a whole number, not text"),
+        ("executor.env.credentials.'1A' = 'key'", "no name of a variable"),
+        ("executor.env.credentials.A = '../key'", "A is no name of a credential"),
+        ("executor.env.credentials.A = '..'", "A is no name of a credential"),
         ("executor.env.path = ''", "it is empty"),
         ("store.path = 'quests.sqlite'", "no absolute path"),
         ("disk.min_free_bytes = '1 apple'", "is no size"),
@@ -91,6 +96,19 @@ def test_a_value_that_does_not_fit_is_refused(text, message):
     error = refused(text)
     assert message in error.message
     assert error.details["line"] == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["executor.env.pass = ['API_KEY=s3cret']", "executor.env.set.'API_KEY=s3cret' = 'x'",
+     "executor.env.credentials.'API_KEY=s3cret' = 'x'"],
+)  # fmt: skip
+def test_a_value_written_behind_a_variables_name_is_not_shown(text):
+    """What is refused goes to the log."""
+    error = refused(text)
+    assert "'API_KEY=…' is no name of a variable" in error.message
+    assert "env.set" in error.hint
+    assert "s3cret" not in f"{error} {error.hint} {error.details}"
 
 
 @pytest.mark.parametrize(

@@ -49,9 +49,10 @@ def test_the_defaults():
         command=("claude", "-p", "{task}"), protocol="text", stdin="null", output="pipe", umask=0o022,
         timeout_ms=900_000, first_output_timeout_ms=None, idle_timeout_ms=None, terminate_grace_ms=5_000,
         max_inline_output_bytes=262_144, output_preview_bytes=16_384, output_limit=1024**3, keep_children=False,
-        external=False, env_set={}, env_pass=(), env_path=None, passthrough_home=True, isolation="process",
+        external=False, env_set={}, env_pass=(), env_credentials={}, env_path=None, passthrough_home=True,
+        isolation="process",
     )  # fmt: skip
-    assert config.bounds == Bounds(4 * 1024**2, 256, 512, 512 * 1024, 1000, 5_000_000, 5000)
+    assert config.bounds == Bounds(4 * 1024**2, 256, 512, 512 * 1024, 1000, 5_000_000, 1000, 5000)
 
 
 def test_a_chosen_name_stands_for_the_star():

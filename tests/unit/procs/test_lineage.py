@@ -14,10 +14,11 @@ class Leader:
     pid: int
     started: int
     marker: str
+    cgroup: str | None = None
 
 
-ENDING = Leader(100, 5000, "store:q-a:1")
-RUNNING = Leader(200, 5100, "store:q-b:1")
+ENDING = Leader(100, 5000, "store:q-a:1", "/attempts/a")
+RUNNING = Leader(200, 5100, "store:q-b:1", "/attempts/b")
 
 
 @pytest.mark.parametrize(
@@ -35,9 +36,14 @@ RUNNING = Leader(200, 5100, "store:q-b:1")
         pytest.param(Trace(300, 5200, "other:q-a:1"), True, id="another store's, below us: a daemon within an attempt"),
         pytest.param(Trace(300, 4000, "other:q-a:1"), False, id="another store's and older"),
         pytest.param(Trace(300, 4000, "store:q-old:1"), True, id="of an attempt that has ended"),
+        pytest.param(Trace(300, 5200, None, "/attempts/a"), True, id="its cgroup and nothing else"),
+        pytest.param(Trace(100, 5200, "store:q-a:1", "/attempts/b"), False, id="another's cgroup, whatever else"),
+        pytest.param(
+            Trace(300, 5200, "store:q-old:1", "/attempts/old"), False, id="in the cgroup of one that has ended"
+        ),
     ],
 )
-def test_session_then_marker_then_age_decide(trace: Trace, falls: bool) -> None:
+def test_cgroup_then_session_then_marker_then_age_decide(trace: Trace, falls: bool) -> None:
     assert falls_to(trace, ENDING, [RUNNING], Kept()) is falls
 
 
@@ -53,3 +59,9 @@ def test_a_child_without_marker_owns_its_session_only() -> None:
     assert surely_of(Trace(100, 5200, None), plain)
     assert not surely_of(Trace(300, 5200, ""), plain)
     assert not surely_of(Trace(300, 5200, None), plain)
+
+
+def test_who_is_in_a_cgroup_is_surely_of_it_and_of_no_other() -> None:
+    assert surely_of(Trace(300, 5200, None, "/attempts/a"), ENDING)
+    assert not surely_of(Trace(200, 5200, "store:q-b:1", "/attempts/a"), RUNNING)
+    assert surely_of(Trace(200, 5200, None), RUNNING)

@@ -45,10 +45,10 @@ SELECT project, state FROM quests WHERE id = :id;
 -- quest_insert+
 INSERT INTO quests(id, project, role, name, task, context, state, max_attempts, backoff_base_ms, priority,
   scheduled_at, created_at, updated_at, finished_at, error, failure_kind, failed_dependency_id, lane, external,
-  unmet, waiting, bucket, submitter_uid, submitter_path, parent_id, depth, timeout_ms)
+  unmet, waiting, bucket, submitter_uid, submitter_path, parent_id, depth, timeout_ms, recurrence_id, occurrence_at)
 VALUES (:id, :project, :role, :name, :task, :context, :state, :max_attempts, :backoff_base_ms, :priority,
   :scheduled_at, :created_at, :updated_at, :finished_at, :error, :failure_kind, :failed_dependency_id, :lane, :external,
-  :unmet, :waiting, :bucket, :submitter_uid, :submitter_path, :parent_id, :depth, :timeout_ms);
+  :unmet, :waiting, :bucket, :submitter_uid, :submitter_path, :parent_id, :depth, :timeout_ms, :recurrence_id, :occurrence_at);
 
 -- dependency_insert+
 INSERT INTO quest_deps(quest_id, depends_on) VALUES (:quest, :depends_on) ON CONFLICT DO NOTHING;

@@ -66,8 +66,17 @@ UPDATE quests SET agent_run_id = :agent
 RETURNING attempts, cancel_requested_at;
 
 -- run_started!
-UPDATE quest_runs SET pid = :pid, pid_started = :pid_started, boot_id = :boot_id
+UPDATE quest_runs SET pid = :pid, pid_started = :pid_started, boot_id = :boot_id, cgroup = :cgroup, unit = :unit
  WHERE quest_id = :quest AND attempt = :attempt;
+
+-- quest_adopt?
+UPDATE quests SET owner_session = :owner, heartbeat_at = :now, lease_expires_at = :now + :lease_ms
+ WHERE id = :quest AND state = 'running' AND own = 1 AND attempts = :attempt AND lease_gen = :generation
+RETURNING {Quest};
+
+-- run_adopt?
+UPDATE quest_runs SET owner_session = :owner WHERE quest_id = :quest AND attempt = :attempt AND finished_at IS NULL
+RETURNING {Run};
 
 -- run_verdict!
 UPDATE quest_runs SET verdict = :verdict WHERE quest_id = :quest AND attempt = :attempt;

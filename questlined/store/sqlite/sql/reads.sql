@@ -46,6 +46,14 @@ SELECT {Event:e} FROM quest_events e CROSS JOIN quests q ON q.id = e.quest_id
    AND (:submitter IS NULL OR q.submitter_uid = :submitter)
  ORDER BY e.seq;
 
+-- told_between*
+-- Another program's row may have data that is no JSON.
+SELECT e.quest_id, e.event, q.project, r.attempt, iif(json_valid(e.data), e.data ->> 'class', NULL), r.run_number
+  FROM quest_events e CROSS JOIN quests q ON q.id = e.quest_id
+  LEFT JOIN quest_runs r ON r.quest_id = e.quest_id AND r.attempt = iif(json_valid(e.data), e.data ->> 'attempt', NULL)
+ WHERE e.seq > :after AND e.seq <= :last AND e.event IN (SELECT value FROM json_each(:events))
+ ORDER BY e.seq;
+
 -- artifacts*
 SELECT {Artifact} FROM quest_artifacts WHERE quest_id = :quest AND kind <> 'records' ORDER BY attempt, kind;
 
@@ -101,6 +109,7 @@ SELECT min(max(scheduled_at, ifnull(retry_at, 0))) FROM quests
 SELECT min(lease_expires_at) FROM quests WHERE state = 'running' AND own = 0;
 
 -- open_runs*
-SELECT r.quest_id, r.attempt, r.lease_gen, r.owner_session, r.pid, r.pid_started, r.boot_id
+SELECT r.quest_id, r.attempt, r.lease_gen, r.owner_session, r.pid, r.pid_started, r.boot_id,
+       r.cgroup, r.unit
   FROM quests q JOIN quest_runs r ON r.quest_id = q.id AND r.attempt = q.attempts
  WHERE q.state = 'running' AND q.own = 1;
