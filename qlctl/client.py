@@ -11,7 +11,7 @@ import time
 
 from qlctl.codec import Malformed, decode, encode
 from qlctl.link import ConnectionLost, Link, NobodyThere
-from questlined.wire.address import client_socket, user_unit_installed
+from questlined.wire.address import SYSTEM_SOCKET, SYSTEM_UNIT, client_socket, user_unit_installed
 from questlined.wire.errors import DaemonUnreachable, Internal, InvalidInput, QuestlineError, from_wire
 
 TYPE_CHECKING = False
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 30.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
+QUIET_S = 2.0  # a daemon that answers again within this has replaced its program, or was restarted: no news for anybody
 USUAL_FRAME_BYTES = 4 * 1024 * 1024  # the daemon's max_frame_bytes unless it was set otherwise
 TIMEOUT_GRACE_S = 5.0  # how much later than asked for a live daemon may answer
 
@@ -43,10 +44,12 @@ class Client:
         self.path = path
         self._pause, self._now = pause, now
         self.on_loss: Callable[[], None] = _nothing  # called once for each loss, before the first try to connect again
+        self.on_absence: Callable[[], None] = _nothing  # called once for each that lasts longer than QUIET_S
         self.woken_by: int | None = None  # a pipe with a byte for each signal, whose handler must not wait for a reply
         self._link: Link | None = None
         self._met = False
         self._lost_at: float | None = None
+        self._quiet_until: float | None = None
         self._next_pause_s = FIRST_PAUSE_S
 
     def call(self, method: str, parameters: dict[str, object]) -> dict[str, Any]:
@@ -114,13 +117,31 @@ class Client:
         left_s = None if until is None else max(until - self._now(), 0.0) + grace_s
         if left_s == 0.0:
             raise TimeoutError
-        frame = link.receive(left_s)
-        self._lost_at, self._next_pause_s = None, FIRST_PAUSE_S
+        frame = self._received(link, left_s)
+        self._lost_at, self._quiet_until, self._next_pause_s = None, None, FIRST_PAUSE_S
         reply = _object(frame)
         parameters: dict[str, Any] = reply.get("parameters") or {}
         if "error" in reply:
             raise self._refusal(method, str(reply["error"]), parameters)
         return parameters, reply.get("continues") is True
+
+    def _received(self, link: Link, left_s: float | None) -> bytes:
+        """A frame. A daemon that is away may be waited for here, too: at a socket that systemd keeps open."""
+        if self._quiet_until is not None:
+            quiet_s = max(self._quiet_until - self._now(), 0.001)
+            if left_s is not None and left_s <= quiet_s:
+                return link.receive(left_s)
+            try:
+                return link.receive(quiet_s)
+            except TimeoutError:
+                left_s = None if left_s is None else left_s - quiet_s
+                self._tell_absence()
+        return link.receive(left_s)
+
+    def _tell_absence(self) -> None:
+        """It has lasted: said once."""
+        self._quiet_until = None
+        self.on_absence()
 
     def _bear(self, lost: Exception, until: float | None) -> None:
         """Pause before another try. Raises DaemonUnreachable if the daemon never was there, or is away for too long."""
@@ -129,8 +150,10 @@ class Client:
         if not self._met:
             raise unreachable(self.path, f"no daemon answers on {self.path}")
         if self._lost_at is None:
-            self._lost_at = now
+            self._lost_at, self._quiet_until = now, now + QUIET_S
             self.on_loss()
+        if self._quiet_until is not None and now >= self._quiet_until:
+            self._tell_absence()
         if now - self._lost_at >= PATIENCE_S:
             raise unreachable(self.path, f"the daemon on {self.path} went away ({lost}) and did not come back")
         if until is not None and now >= until:
@@ -185,10 +208,15 @@ def _object(frame: bytes) -> dict[str, Any]:
 
 
 def unreachable(path: str, message: str) -> DaemonUnreachable:
-    """The error for a daemon that is not there, with the command that starts it."""
+    """The error for a daemon that is not there, with the command that starts it, and the one that tells why not."""
     if user_unit_installed(dict(os.environ)):
-        return DaemonUnreachable(message, hint="start it: systemctl --user start questlined")
-    return DaemonUnreachable(message, hint="start it: questlined")
+        command = "systemctl --user"
+    elif path == SYSTEM_SOCKET and os.path.exists(SYSTEM_UNIT):
+        command = "systemctl"
+    else:
+        return DaemonUnreachable(message, hint="start it: questlined")
+    ways = f"start it: {command} start questlined; why it is not there: {command} status questlined"
+    return DaemonUnreachable(message, hint=ways)
 
 
 def _version_error(unknown: str, version: str, parameter: bool) -> QuestlineError:

@@ -77,8 +77,10 @@ class Link:
             ready.register(descriptor, POLLIN)
         while True:
             found = [descriptor for descriptor, _ in ready.poll(None if timeout_s is None else 1000 * timeout_s)]
+            if not found:
+                raise TimeoutError
             if found != [woken_by]:
-                return  # none: then the read says that the time is over
+                return
             os.read(woken_by, READ_BYTES)
 
     def _take(self, data: bytes) -> None:

@@ -44,9 +44,10 @@ class Arguments:
 
 
 class Command:
-    """A verb: what runs it, its words as usage shows them, how many there may be (`most` None: any), options, help."""
+    """A verb: what runs it, its words as usage shows them, how many there may be (`most` None: any), options, help, and
+    the `forms` it has where there are several."""
 
-    __slots__ = ("about", "least", "most", "options", "run", "words")
+    __slots__ = ("about", "forms", "least", "most", "options", "run", "words")
 
     def __init__(
         self,
@@ -56,9 +57,10 @@ class Command:
         most: int | None = 0,
         options: tuple[Option, ...] = (),
         about: str = "",
+        forms: tuple[str, ...] = (),
     ) -> None:
         self.run, self.words, self.least, self.most = run, words, least, most
-        self.options, self.about = options, about
+        self.options, self.about, self.forms = options, about, forms
 
 
 GLOBALS = (

@@ -19,8 +19,15 @@ VERBS = {
     "block": ("steer", "keep quests out of the queue until a person decides"),
     "pause": ("pausing", "start no more quests of this project"),
     "resume": ("pausing", "undo pause"),
+    "recurring": ("recurring", "quests that come again, at the times of a clock"),
+    "timer": ("timer", "systemd timers that wake the daemon for them"),
     "health": ("health", "whether all is well with the daemon and the queue"),
+    "reload": ("reload", "have the daemon read its configuration again"),
+    "reexec": ("reexec", "replace the running daemon by the installed one; quests go on"),
+    "backup": ("backup", "copy the queue to a file, while work goes on"),
     "version": ("version", "versions, the socket and the state directory"),
+    "install": ("", "set up the systemd units: qlctl install --user"),
+    "uninstall": ("", "remove what install wrote"),
     "demo": ("", "show the queue at work, in a daemon of its own"),
     "help": ("help", "help about qlctl or a verb"),
 }
@@ -28,4 +35,4 @@ VERBS = {
 ALIASES = {"requeue": "retry", "stat": "list"}
 
 # Verbs that questlined itself runs, with the arguments it is started with.
-HANDED_OVER = {"demo": ["demo"], "daemon": []}
+HANDED_OVER = {"install": ["install"], "uninstall": ["uninstall"], "demo": ["demo"], "daemon": []}

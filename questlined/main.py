@@ -4,95 +4,147 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from questlined import __version__, app, probes
+from questlined import app, probes
+from questlined.arguments import parser
 from questlined.config import paths
-from questlined.config.load import load_from
-from questlined.wire.errors import InvalidInput, QuestlineError
+from questlined.config.load import Loaded, load_from
+from questlined.life import Places
+from questlined.operations.reloading import group_of
+from questlined.reexec import handover, preflight
+from questlined.reexec.handover import Handover
+from questlined.reexec.program import Program
+from questlined.reexec.replacement import execute
+from questlined.server.listener import admin_gid
+from questlined.sysd.journal import flush, in_use, set_up
+from questlined.wire.errors import ConfigInvalid, Internal, InvalidInput, QuestlineError
 
 log = logging.getLogger("questlined")
-EX_SOFTWARE = 70
-
-
-def parser() -> argparse.ArgumentParser:
-    """The command line, for help and the manual."""
-    options = argparse.ArgumentParser(
-        prog="questlined", description="A durable work queue for command-line coding agents.", allow_abbrev=False
-    )
-    options.add_argument("--socket", metavar="PATH", help="listen there instead of the usual place")
-    options.add_argument("--config", metavar="FILE", help="read this file instead of the usual ones")
-    options.add_argument("--state", metavar="DIR", help="keep the state there instead of the usual place")
-    options.add_argument("--version", action="version", version=f"questlined {__version__}")
-    commands = options.add_subparsers(dest="command", metavar="COMMAND")
-    demo = commands.add_parser("demo", help="show the main job on a temporary daemon", allow_abbrev=False)
-    demo.add_argument("--agent", metavar="NAME", help="use this agent (claude) instead of a shell command")
-    demo.add_argument("--json", action="store_true", help="print the quests as they ended as one JSON value")
-    for name in ("--socket", "--project"):  # of qlctl, which takes them with every other verb
-        demo.add_argument(name, dest="foreign", help=argparse.SUPPRESS)
-    return options
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; its exit status."""
     arguments = parser().parse_args(argv)
     try:
+        if arguments.command is None:
+            return _daemon(arguments)
+        _refuse_foreign(arguments)
         if arguments.command == "demo":
-            return _demo(arguments)
-        return _daemon(arguments)
+            from questlined.demo.show import demo
+
+            return demo(arguments.agent, as_json=arguments.json)
+        from questlined import installing
+
+        return installing.run(arguments)
     except QuestlineError as error:
         return _complain(error)
-    except BaseExceptionGroup as group:
-        return _refused(group)
+    except KeyboardInterrupt:
+        return 130
 
 
-def _refused(group: BaseExceptionGroup[BaseException]) -> int:
-    """An error of the tree that ended the daemon keeps its exit status; anything else is a fault of ours."""
+def _refuse_foreign(arguments: argparse.Namespace) -> None:
+    """Subcommands need no daemon, and take no options of one."""
+    if arguments.socket or arguments.config or arguments.state or arguments.detach or arguments.foreign:
+        demo = "it has a daemon of its own, and works in the current directory"
+        raise InvalidInput(
+            f"{arguments.command}: it takes no --socket, --project, --config, --state and --detach",
+            hint=demo if arguments.command == "demo" else "it sets up the daemon of the usual places",
+            field=arguments.command,
+        )
+
+
+def _refused(group: BaseExceptionGroup[BaseException]) -> QuestlineError:
+    """The error of the tree that ended the daemon; anything else is a fault of ours."""
     _, rest = group.split(QuestlineError)
     if rest is not None:
         log.critical("ending by a fault", exc_info=rest)
-        return EX_SOFTWARE
+        return Internal("a fault of questlined has ended it", hint="the log tells which", reference="log")
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     assert isinstance(error, QuestlineError)
-    return _complain(error)
+    return error
 
 
 def _complain(error: QuestlineError) -> int:
+    if in_use():  # a line there would be of no priority, and its hint another record
+        log.error("%s (%s)", error.message, error.hint)
+        return error.exit_status
     print(f"questlined: {error.message}", file=sys.stderr)
     if error.hint:
         print(f"  {error.hint}", file=sys.stderr)
     return error.exit_status
 
 
-def _demo(arguments: argparse.Namespace) -> int:
-    if arguments.socket or arguments.config or arguments.state or arguments.foreign:
-        raise InvalidInput(
-            "demo: it takes no --socket, --project, --config and --state",
-            hint="it has a daemon of its own, and works in the current directory",
-            field="demo",
-        )
-    from questlined.demo.show import demo
-
-    return demo(arguments.agent, as_json=arguments.json)
-
-
 def _daemon(arguments: argparse.Namespace) -> int:
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(message)s")
-    crash_at = os.environ.get("QUESTLINED_CRASH_AT")
-    if crash_at:
-        try:
-            probes.arm(crash_at)
-        except ValueError as error:
-            raise InvalidInput(str(error), hint="unset QUESTLINED_CRASH_AT", field="QUESTLINED_CRASH_AT") from None
-    loaded = load_from(os.environ, arguments.config)
+    if arguments.check_handover is not None:
+        return preflight.answer(lambda: _examined(arguments), arguments.check_handover)
+    program = Program.running()
+    set_up(os.environ)
+    _arm("QUESTLINED_CRASH_AT", probes.arm)
+    _arm("QUESTLINED_HANG_AT", probes.arm_hang)
+    taken = handover.take(os.environ)
+    loaded, where = _configured(arguments)
     for warning in loaded.warnings:
         log.warning("%s", warning)
+
+    def serve() -> int:
+        return _serve(arguments, loaded, where, program, taken)
+
+    if not arguments.detach:
+        return serve()
+    from questlined.detach import absolute_paths, continued, detached
+
+    os.environ.update(absolute_paths(os.environ))
+    return detached(serve, where.state) if taken is None else continued(serve, where.state)
+
+
+def _configured(arguments: argparse.Namespace) -> tuple[Loaded, Places]:
+    loaded = load_from(os.environ, arguments.config)
     state = Path(os.path.abspath(arguments.state)) if arguments.state else paths.state_directory(os.environ)
-    socket_path = paths.listen_path(os.environ, state, arguments.socket)
-    return asyncio.run(app.serve(loaded, app.places(loaded, state, socket_path), os.environ))
+    return loaded, app.places(loaded, state, paths.listen_path(os.environ, state, arguments.socket))
+
+
+def _examined(arguments: argparse.Namespace) -> Places:
+    """Where this program would work, if its configuration lets it start."""
+    loaded, where = _configured(arguments)
+    group_of(loaded, admin_gid)
+    return where
+
+
+def _arm(variable: str, arm: Callable[[str], None]) -> None:
+    try:
+        if os.environ.get(variable):
+            arm(os.environ[variable])
+    except ValueError as error:
+        raise InvalidInput(str(error), hint=f"unset {variable}", field=variable) from None
+
+
+def _serve(
+    arguments: argparse.Namespace, loaded: Loaded, where: Places, program: Program, taken: Handover | None
+) -> int:
+    """Run to the end of the daemon, or of this program: then the next one is executed, and where that cannot be this
+    one goes on with what it would have been given."""
+    started_at = None
+    while True:
+        try:
+            with asyncio.Runner() as runner:
+                ended = runner.run(app.serve(loaded, where, os.environ, program, taken, started_at))
+                if isinstance(ended, int):  # a reload that is asked for after the loop's end would kill
+                    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+        except BaseExceptionGroup as group:
+            raise _refused(group) from None
+        if isinstance(ended, int):
+            return ended
+        flush()  # log records that wait for a busy journal
+        execute(program, ended, os.environ)
+        taken, started_at = ended, ended.started_at
+        with contextlib.suppress(ConfigInvalid):  # what was reloaded since the start counts
+            loaded, where = _configured(arguments)

@@ -37,7 +37,7 @@ def follow_added(client: Client, given: Arguments, quest: str) -> int:
 
 def shown(client: Client, records: Records, until: float | None = None) -> int:
     """Follow to the end; the exit status."""
-    client.on_loss = lambda: records.say("the connection to the daemon is lost; going on when it is back")
+    client.on_absence = lambda: records.say("the connection to the daemon is lost; going on when it is back")
     try:
         return records.status(to_end(client, records, until))
     except TimeoutError:

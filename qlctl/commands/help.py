@@ -53,8 +53,9 @@ def _overview() -> str:
 
 def _verb_help(verb: str, command: Command) -> str:
     also = [alias for alias, target in ALIASES.items() if target == verb]
-    usage = f"Usage: qlctl {verb} [OPTION]... {command.words}".rstrip()
-    lines = [usage, "", *_wrapped(command.about), ""]
+    forms = command.forms or (f"{verb} [OPTION]... {command.words}".rstrip(),)
+    usage = [f"{'Usage:' if at == 0 else '':<6} qlctl {form}" for at, form in enumerate(forms)]
+    lines = [*usage, "", *_wrapped(command.about), ""]
     if also:
         lines += [f"Other name: {', '.join(also)}", ""]
     if command.options:

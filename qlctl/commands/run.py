@@ -13,7 +13,7 @@ from qlctl.records import Records, to_end
 from qlctl.render.quest import ending
 from qlctl.render.record import ended
 from qlctl.render.text import clean
-from questlined.wire.errors import QuestlineError
+from questlined.wire.errors import DaemonUnreachable, QuestlineError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,10 +47,12 @@ class Foreground:
         self._signals = 0
         self._status = 0  # of an end by signals
         self._in_background = False
+        self._away = False  # the connection is lost, and with it the hold on the attempt
+        self._lost_once = False
 
     def run(self) -> int:
         """Run to the end of the attempt; where the daemon went first, to that of the quest. The exit status."""
-        self._client.on_loss = self._lost
+        self._client.on_loss, self._client.on_absence = self._lost, self._absent
         before = {number: _signal.getsignal(number) for number in (_signal.SIGINT, _signal.SIGTERM)}
         self._client.woken_by, signalled = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         _signal.set_wakeup_fd(signalled)
@@ -71,40 +73,69 @@ class Foreground:
         """Show the attempt, and where it was interrupted by somebody else those after it; the quest at the end."""
         while True:
             quest = self._followed()
-            if quest["state"] != "interrupted" or self._signals or self._in_background:
+            if not self._interrupted(quest) or self._signals or self._in_background:
                 return quest
             self._let_go(f"{self._records.name} was interrupted; when its turn comes, it")
 
+    def _interrupted(self, quest: dict[str, Any]) -> bool:
+        """Whether the daemon has ended the attempt for its own reasons; the quest may have come further since."""
+        end = self._records.end
+        if end is not None and self._lost_once:
+            return bool(end["data"].get("outcome") == "interrupted")
+        return bool(quest["state"] == "interrupted")
+
     def _followed(self) -> dict[str, Any]:
         """Show the attempt, or in the background the quest, to its end."""
-        for reply in self._client.stream(self._call):
-            if reply.get("run") is not None and not self._records.name:
-                self._begun(reply["run"])
-            self._records.take(reply)
-            if reply.get("quest") is not None:
-                return dict(reply["quest"])
-            if self._in_background and reply["state"] == "blocked":
-                break
+        try:
+            for reply in self._client.stream(self._call):
+                if reply.get("run") is not None:
+                    self._have(reply["run"])
+                self._records.take(reply)
+                if reply.get("quest") is not None:
+                    return dict(reply["quest"])
+                if self._in_background and reply["state"] == "blocked":
+                    break
+        except DaemonUnreachable:
+            raise
+        except QuestlineError as error:
+            if not self._away:
+                raise
+            self._away = False
+            self._let_go(f"{clean(error.message)}: {self._records.name}")
+            return self._followed()
         return to_end(self._client, self._records)
 
     def _call(self) -> Call:
-        """What to call now: Run until it was answered, then what gives the records that were not shown."""
-        if self._records.name:
+        """What to call now: Run, which also finds the attempt again after a loss; in the background, and after the
+        signal that hung up, what gives the records that were not shown."""
+        if self._in_background or (self._signals and not self._away):
             return self._records.call()
-        return METHOD, self._wanted
+        after = {} if self._records.last is None else {"after": self._records.last}
+        return METHOD, {**self._wanted, **after}
+
+    def _have(self, run: dict[str, Any]) -> None:
+        """The attempt runs as long as this connection. A signal that came while there was none counts now."""
+        self._away = False
+        if not self._records.name:
+            self._begun(run)
+        elif self._signals:
+            self._client.hang_up()
 
     def _begun(self, run: dict[str, Any]) -> None:
         self._records.name, self._records.attempt = run["quest"], run["attempt"]
         self._records.say(f"{run['quest']} runs (attempt {run['attempt']}, run #{run['number']})")
 
     def _lost(self) -> None:
-        """The connection is gone: by a signal, or with the daemon, which runs interrupted quests again by itself."""
+        """The connection is gone: by a signal, or with the daemon. One that has replaced its program has the attempt
+        still, and it is found again; after a restart it was interrupted, and will run again by itself."""
         if self._signals or self._in_background:
             return
-        if not self._records.name:
+        self._away = self._lost_once = bool(self._records.name)
+
+    def _absent(self) -> None:
+        """The loss lasts."""
+        if not self._signals and not self._in_background:
             self._records.say("the connection to the daemon is lost; going on when it is back")
-            return
-        self._let_go(f"the connection to the daemon is lost; when it is back, {self._records.name}")
 
     def _let_go(self, why: str) -> None:
         """It is the daemon's from now on."""

@@ -32,6 +32,8 @@ def run(given: Arguments) -> int:
     print(clean(f"qlctl {CLIENT_VERSION}, socket {client.path}"))
     print(clean(f"questlined {daemon['version']}, pid {daemon['pid']}, up {up}"))
     print(clean(f"state directory {daemon['stateDirectory']}"))
+    if "isolation" in daemon:  # an older daemon does not tell
+        print(clean(f"attempts are held together by {daemon['isolation']}"))
     return 0
 
 

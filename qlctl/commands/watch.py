@@ -28,7 +28,7 @@ def watch(given: Arguments) -> int:
     last = None if after is None else integer("--after", after, 0)
     client, flow = connect(given), Flow()
     only, where = _what(client, given)
-    client.on_loss = lambda: flow.say("the connection to the daemon is lost; going on when it is back")
+    client.on_absence = lambda: flow.say("the connection to the daemon is lost; going on when it is back")
 
     def call() -> Call:
         return METHOD, where if last is None else {**where, "after": last}

@@ -14,11 +14,12 @@ import msgspec
 from questlined.attempts.disk import ForClients
 from questlined.attempts.records import Records
 from questlined.clock import Clock
+from questlined.config.compare import Reloaded
 from questlined.config.shape import Config
 from questlined.core.quest import check_text
 from questlined.store.changes import Changes
 from questlined.store.protocol import Claimed, ProjectRef, Store, Token
-from questlined.wire.errors import InvalidInput, LimitReached, PermissionDenied
+from questlined.wire.errors import InvalidInput, LimitReached, PermissionDenied, Unavailable
 
 REQUEST_ID_MAX = 200
 LOOKING = 6  # threads that look at clients' directories
@@ -28,8 +29,9 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
     """Base of every method's parameters. Absent and null are the same."""
 
 
-class Changing(Request, frozen=True, kw_only=True):
-    """Base of those that change something."""
+class Changing(Request, frozen=True, kw_only=True, omit_defaults=True):
+    """Base of those that change something. What is not given is left out of the digest that a requestId is kept with: a
+    call that is repeated to a later version, which takes more parameters, is the same."""
 
     request_id: str | None = None
 
@@ -85,10 +87,23 @@ class RunNow(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """What takes the daemon's place: the new program's version, and how many attempts go on under it."""
+
+    version: str
+    running: int
+
+
+async def _too_early() -> Any:
+    raise Unavailable("the daemon has not started yet", hint="try again in a moment", retryAfterMs=1000)
+
+
 @dataclass(slots=True)
 class Daemon:
     """This start of the daemon. `connections`, `last_output`, `stuck` and `disk_low` are asked, not kept.
-    `in_slots` are the attempts that scheduler.max_concurrent counts; `run_now` and `interrupt` are the scheduler's."""
+    `in_slots` are the attempts that scheduler.max_concurrent counts; `isolation` is the family's;
+    `run_now` and `interrupt` are the scheduler's."""
 
     version: str
     pid: int
@@ -104,8 +119,12 @@ class Daemon:
     disk_low: Callable[[], str | None]
     store_busy: Callable[[], bool]
     store_trouble: Callable[[], str | None]
+    isolation: Callable[[], str]
     run_now: RunNow
     interrupt: Callable[[str, int], None]
+    no_units: Callable[[], tuple[str | None, str]] = lambda: (None, "")  # why no unit can be had, and the remedy
+    reload: Callable[[], Awaitable[Reloaded]] = field(default=_too_early)
+    reexec: Callable[[], Awaitable[Replaced]] = field(default=_too_early)
 
 
 @dataclass(frozen=True, slots=True)

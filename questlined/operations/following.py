@@ -90,7 +90,7 @@ async def _start(ctx: Context, caller: Caller, request: Follow) -> tuple[str, Po
     """The quest's id, and where its reader is. Raises InvalidInput, NotFound."""
     if request.attempt is not None:
         check_integer("attempt", request.attempt, low=1)
-    after = None if request.after is None else _position(request.after, request.attempt)
+    after = None if request.after is None else position(request.after, request.attempt)
     row = await find.quest(ctx, caller, request.id)
     start = after or Position(request.attempt or 1)
     if start.attempt > max(row.attempts, 0 if request.attempt or after else 1):
@@ -102,7 +102,8 @@ async def _start(ctx: Context, caller: Caller, request: Follow) -> tuple[str, Po
     return row.id, start
 
 
-def _position(after: str, attempt: int | None) -> Position:
+def position(after: str, attempt: int | None = None) -> Position:
+    """The record with this id. Raises InvalidInput for one of another attempt than the one that is given."""
     found = _ID.fullmatch(check_text("after", after))
     if found is None or int(found[1]) == 0:
         raise InvalidInput(

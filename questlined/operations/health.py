@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from questlined.operations import find, views
+from questlined.operations import find, recurrences, views
 from questlined.operations.context import Caller, Context, Reply, Request
 from questlined.wire.errors import StoreFull, Unavailable
 
@@ -27,6 +27,7 @@ class StatusReply(Reply, frozen=True, kw_only=True, omit_defaults=True):
     socket: str
     state_directory: str
     database: str
+    isolation: str
     paused: bool
     paused_reason: str | None = None
     running_here: int
@@ -71,6 +72,7 @@ async def status(ctx: Context, _caller: Caller, _request: Status) -> StatusReply
         socket=daemon.socket,
         state_directory=daemon.state_directory,
         database=daemon.database,
+        isolation=daemon.isolation(),
         paused=paused is not None,
         paused_reason=paused or None,
         running_here=daemon.running(),
@@ -127,9 +129,14 @@ async def _problems(ctx: Context) -> AsyncIterator[Problem]:
         yield Problem(what="another program holds the database", hint=f"find it with: fuser -v {daemon.database}")
     if (trouble := await _trouble(ctx)) is not None:
         yield Problem(what=trouble, hint="is the disk well? What is running goes on, and its end is kept until then")
+    no_units, remedy = daemon.no_units()
+    if no_units is not None:
+        yield Problem(what=no_units, hint=remedy)
     for what in daemon.stuck():
         yield Problem(what=what, hint="a process cannot be killed; its lane stays closed until it is gone")
     for key, path in await ctx.store.missing_paths():
         yield Problem(
             what=f"the path of project {key} is gone: {path}", hint="mount or restore it; it is looked for again"
         )
+    async for what, hint in recurrences.broken(ctx):
+        yield Problem(what=what, hint=hint)

@@ -98,7 +98,8 @@ class RunsReply(Reply, frozen=True, kw_only=True, omit_defaults=True):
     next: str | None = None
 
 
-def _limit(asked: int | None) -> int:
+def checked_limit(asked: int | None) -> int:
+    """How many a page may have. Raises InvalidInput."""
     if asked is None:
         return LIMIT
     if not 1 <= asked <= LIMIT_MAX:
@@ -143,7 +144,7 @@ async def list_quests(ctx: Context, caller: Caller, request: List) -> ListReply:
     for name, word in (("role", request.role), ("lane", request.lane)):
         if word is not None:
             check_word(name, word)
-    limit = _limit(request.limit)
+    limit = checked_limit(request.limit)
     cursor = None if request.cursor is None else await find.quest_id(ctx, caller, request.cursor)
     page = Page(
         limit=limit + 1,
@@ -218,7 +219,7 @@ async def why(ctx: Context, caller: Caller, request: One) -> WhyReply:
 
 async def list_events(ctx: Context, caller: Caller, request: Events) -> EventsReply:
     """A page of state changes, newest first."""
-    limit, before = _limit(request.limit), _number("cursor", request.cursor)
+    limit, before = checked_limit(request.limit), _number("cursor", request.cursor)
     quest = project = None
     if request.id is not None:
         quest = (await find.quest(ctx, caller, request.id)).id
@@ -234,7 +235,7 @@ async def list_events(ctx: Context, caller: Caller, request: Events) -> EventsRe
 async def list_runs(ctx: Context, caller: Caller, request: Runs) -> RunsReply:
     """A page of attempts, oldest first."""
     row = await find.quest(ctx, caller, request.id)
-    limit, after = _limit(request.limit), _attempt(row.id, request.cursor)
+    limit, after = checked_limit(request.limit), _attempt(row.id, request.cursor)
     found = await ctx.store.runs(row.id, after, limit + 1)
     shown, more = fitting(_runs(ctx, found), limit)
     return RunsReply(runs=shown, next=shown[-1].id if more else None)

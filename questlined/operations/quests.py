@@ -81,7 +81,7 @@ class AddManyReply(Reply, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class _Origin:
+class Origin:
     """What all quests of one call share."""
 
     project: protocol.ProjectRef
@@ -98,7 +98,7 @@ async def add(ctx: Context, caller: Caller, request: Add) -> AddReply:
     asked = replace(asked, quests=(_with_dependencies(asked.quests[0], depends_on),))
     (stored,) = await ctx.store.add(asked)
     known = _known(asked.quests[0], place, stored)
-    return known or AddReply(quest=(await reply(ctx, stored)).quest, deduped=False, warnings=_warnings(place))
+    return known or AddReply(quest=(await reply(ctx, stored)).quest, deduped=False, warnings=warnings_of(place))
 
 
 def begin_add(ctx: Context, caller: Caller, request: Add) -> Pending[AddReply] | None:
@@ -121,7 +121,7 @@ def _known(fresh: rules.NewQuest, place: Place, stored: str) -> AddReply | None:
     """Nothing where it may be another: an earlier call's quest, or one that a dependency has failed."""
     if stored != fresh.id or fresh.depends_on:
         return None
-    return AddReply(quest=views.new(fresh), deduped=False, warnings=_warnings(place))
+    return AddReply(quest=views.new(fresh), deduped=False, warnings=warnings_of(place))
 
 
 async def add_many(ctx: Context, caller: Caller, request: AddMany) -> AddManyReply:
@@ -158,17 +158,18 @@ async def add_many(ctx: Context, caller: Caller, request: AddMany) -> AddManyRep
                 twice.add(asked.name)
             named[asked.name] = quest.id
     stored = await ctx.store.add(_request(ctx, origin, tuple(fresh), token))
-    return AddManyReply(added=[Added(id=each, deduped=False) for each in stored], warnings=_warnings(place))
+    return AddManyReply(added=[Added(id=each, deduped=False) for each in stored], warnings=warnings_of(place))
 
 
-def _origin(ctx: Context, caller: Caller, request: Add | AddMany, place: Place) -> _Origin:
+def _origin(ctx: Context, caller: Caller, request: Add | AddMany, place: Place) -> Origin:
     if request.path is not None:
         rules.check_text("path", request.path, empty=True)
         rules.check_size("path", (request.path,), PATH_MAX_BYTES, None)
-    return _Origin(place.ref, request.path, caller.uid, ctx.clock.wall_ms())
+    return Origin(place.ref, request.path, caller.uid, ctx.clock.wall_ms())
 
 
-def _warnings(place: Place) -> list[str]:
+def warnings_of(place: Place) -> list[str]:
+    """What whoever adds to this project should know."""
     warnings = [place.warning] if place.warning else []
     if place.ref.path is None:
         warnings.append(
@@ -206,7 +207,7 @@ def _refuse_cycles(quests: list[NewQuest]) -> None:
 
 
 def _request(
-    ctx: Context, origin: _Origin, quests: tuple[rules.NewQuest, ...], token: protocol.Token | None
+    ctx: Context, origin: Origin, quests: tuple[rules.NewQuest, ...], token: protocol.Token | None
 ) -> protocol.Add:
     return protocol.Add(origin.project, quests, origin.now, ctx.config.bounds.max_waiting, ctx.config.lanes, token)
 
@@ -215,10 +216,10 @@ def _with_dependencies(quest: rules.NewQuest, ids: list[str]) -> rules.NewQuest:
     return replace(quest, depends_on=tuple(dict.fromkeys(ids))) if ids else quest
 
 
-def _new_quest(ctx: Context, asked: NewQuest, origin: _Origin, where: str) -> rules.NewQuest:
+def _new_quest(ctx: Context, asked: NewQuest, origin: Origin, where: str) -> rules.NewQuest:
     """A checked quest. `where` is the path of its entry, for errors."""
     try:
-        return _checked(ctx, asked, origin)
+        return checked(ctx, asked, origin)
     except InvalidInput as error:
         if where:
             error.details["field"] = f"{where}{error.details.get('field')}"
@@ -226,7 +227,8 @@ def _new_quest(ctx: Context, asked: NewQuest, origin: _Origin, where: str) -> ru
         raise
 
 
-def _checked(ctx: Context, asked: NewQuest, origin: _Origin) -> rules.NewQuest:
+def checked(ctx: Context, asked: NewQuest, origin: Origin) -> rules.NewQuest:
+    """A quest as it will be stored, without its dependencies. Raises InvalidInput."""
     config = ctx.config
     role = rules.check_word("role", "default" if asked.role is None else asked.role)
     executor = config.for_role(role)

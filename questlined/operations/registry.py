@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from questlined.operations import (
+    backing_up,
     editing,
     following,
     health,
@@ -14,6 +15,9 @@ from questlined.operations import (
     lookups,
     projects,
     quests,
+    recurrences,
+    reexecuting,
+    reloading,
     running,
     steering,
     waiting,
@@ -69,6 +73,17 @@ METHODS: dict[str, Method] = {
     "io.questline.Leases.Block": Method(leases.Block, leases.block),
     "io.questline.Projects.Pause": Method(projects.Pause, projects.pause),
     "io.questline.Projects.Resume": Method(projects.Resume, projects.resume),
+    "io.questline.Recurrences.Add": Method(recurrences.Add, recurrences.add),
+    "io.questline.Recurrences.Get": Method(recurrences.Get, recurrences.get),
+    "io.questline.Recurrences.List": Method(recurrences.List, recurrences.list_rules),
+    "io.questline.Recurrences.Pause": Method(recurrences.Steer, recurrences.pause),
+    "io.questline.Recurrences.Resume": Method(recurrences.Steer, recurrences.resume),
+    "io.questline.Recurrences.Remove": Method(recurrences.Steer, recurrences.remove),
+    "io.questline.Recurrences.Fire": Method(recurrences.Steer, recurrences.fire),
+    "io.questline.Recurrences.Timer": Method(recurrences.Timer, recurrences.timer),
     "io.questline.Manager.Status": Method(health.Status, health.status),
     "io.questline.Manager.Health": Method(health.Health, health.health),
+    "io.questline.Manager.Backup": Method(backing_up.Backup, backing_up.backup),
+    "io.questline.Manager.Reload": Method(reloading.Reload, reloading.reload),
+    "io.questline.Manager.Reexec": Method(reexecuting.Reexec, reexecuting.reexec),
 }

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from questlined.operations import find, following, views
 from questlined.operations.context import Caller, Changing, Context, Reply
@@ -21,6 +22,7 @@ class Run(Changing, frozen=True, kw_only=True):
     id: str | None = None
     project: str | None = None
     directory: str | None = None
+    after: str | None = None
 
 
 class RunReply(Reply, frozen=True, kw_only=True):
@@ -36,13 +38,15 @@ async def run(ctx: Context, caller: Caller, request: Run, more: bool) -> AsyncIt
     """Start a quest, or the project's next one, past pause and concurrency. With `more` its records follow, and a
     client that goes away interrupts it; without, it runs on. Raises WrongState, NothingToClaim."""
     caller.must_own("run quests past the queue")  # what others may add waits for its turn
+    after = None if request.after is None else following.position(request.after)
     claimed = await _claimed(ctx, caller, request, attended=more)
     quest, attempt = claimed.quest.id, claimed.run.attempt
     try:
         shown = views.run(claimed.run, now=ctx.clock.wall_ms())
         yield RunReply(run=shown, records=[], state=claimed.quest.state), not more
         if more:
-            records = following.records(ctx, quest, Position(attempt), only=attempt)
+            start = after if after is not None and after.attempt == attempt else Position(attempt)
+            records = following.records(ctx, quest, start, only=attempt)
             async with aclosing(records) as pages:
                 async for page, last in pages:
                     yield RunReply(records=page.records, state=page.state, quest=page.quest), last
@@ -53,7 +57,7 @@ async def run(ctx: Context, caller: Caller, request: Run, more: bool) -> AsyncIt
 
 
 async def _claimed(ctx: Context, caller: Caller, request: Run, *, attended: bool) -> Claimed:
-    token = ctx.token(caller, "Run", request)
+    token = ctx.token(caller, "Run", replace(request, after=None))  # who comes back has seen more by then
     if request.id is not None:
         quest = (await find.quest(ctx, caller, request.id)).id
         claimed = await ctx.daemon.run_now(quest, None, token, attended=attended)

@@ -151,8 +151,11 @@ def some(value: T | None) -> T | UnsetType:
 
 
 def _short(text: str | None, limit: int | None) -> str | UnsetType:
-    if text is None:
-        return UNSET
+    return UNSET if text is None else cut(text, limit)
+
+
+def cut(text: str, limit: int | None) -> str:
+    """A text of at most so many characters."""
     return text if limit is None or len(text) <= limit else text[: limit - 1] + "…"
 
 

@@ -12,6 +12,7 @@ import socket
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 from questlined.operations.context import Context
 from questlined.server import dispatch
@@ -23,6 +24,7 @@ log = logging.getLogger(__name__)
 BACKLOG = 128
 AGAIN_S = 1.0
 LAST_WORDS_S = 0.5
+ENTRY_TURNS = 8  # of the loop, from a connection in the queue to the first bytes that are read
 
 
 def bind(path: str, mode: int) -> socket.socket:
@@ -73,9 +75,7 @@ def admin_gid(group: str | None) -> int | None:
     try:
         return grp.getgrnam(group).gr_gid
     except KeyError:
-        raise InvalidInput(
-            f"admin_group: there is no group {group}", hint="make it, or name another", field="admin_group"
-        ) from None
+        raise InvalidInput(f"there is no group {group}", hint="make it, or name another", field="admin_group") from None
 
 
 class Server:
@@ -87,17 +87,22 @@ class Server:
         self._listening: dict[socket.socket, asyncio.TimerHandle | None] = {}  # with the timer that opens it again
         self._short = Complaint(log, "clients wait at the door")
         self._closed = False
+        self._finishing = False
+        self._leaving: list[Session] = []  # those that were there when that began
 
     @property
     def connections(self) -> int:
         """Open connections."""
         return len(self._sessions)
 
+    def admit(self, admins: int | None) -> None:
+        """Members of this group may do all that the owner may, from their next connection on."""
+        self._admins = admins
+
     async def start(self, sockets: Sequence[socket.socket]) -> None:
         """Accept on these."""
         for listening in sockets:
-            listening.setblocking(False)
-            listening.listen(BACKLOG)
+            listening.setblocking(False)  # it listens, and how many may wait at it is whose it is to say
             self._open(listening)
 
     def stop_accepting(self) -> None:
@@ -108,6 +113,41 @@ class Server:
             asyncio.get_running_loop().remove_reader(listening)
             listening.close()
         self._listening.clear()
+
+    async def finish(self, but: asyncio.Task[Any] | None) -> None:
+        """Accept nobody for now (who comes waits at the door), answer what was asked, and hang up: returns when every
+        session has ended but that of the task `but`. Undo with `go_on`."""
+        for listening, again in self._listening.items():
+            if again is not None:
+                again.cancel()
+            asyncio.get_running_loop().remove_reader(listening)
+        # Who was let in just before has sent its call, most likely: not every client asks again where it is hung up on.
+        for _ in range(ENTRY_TURNS):
+            await asyncio.sleep(0)
+        self._finishing, self._leaving = True, list(self._sessions)
+        for session in self._leaving:
+            if session.task is not but:
+                session.finish()
+        while others := [session.task for session in self._sessions if session.task and session.task is not but]:
+            await asyncio.wait(others)
+
+    def go_on(self) -> None:
+        """Accept again."""
+        self._finishing = False
+        for listening in list(self._listening):
+            self._open(listening)
+
+    async def farewell(self) -> None:
+        """After `finish`: the session that it left takes no more calls, either. Returns when what was written is sent;
+        what is not taken in time is dropped."""
+        for session in self._sessions:
+            session.finish()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_WORDS_S):
+                for session in self._leaving:
+                    await session.gone.wait()
+        for session in self._leaving:
+            session.drop()
 
     async def last_words(self) -> None:
         """Let streams tell how what they followed has ended; those that wait on are not waited for."""
@@ -164,7 +204,7 @@ class Server:
         return Session(self._ctx, self.is_owner, self._accepted)
 
     def _accepted(self, session: Session) -> None:
-        if self._closed:
+        if self._closed or self._finishing:
             session.close()
             return
         limit = self._ctx.config.bounds.max_connections

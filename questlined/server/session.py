@@ -55,6 +55,7 @@ class Session(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self.caller: Caller | None = None
         self.task: asyncio.Task[None] | None = None
+        self.gone = asyncio.Event()  # all that was written is sent, or cannot be
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -87,6 +88,7 @@ class Session(asyncio.Protocol):
         """What was begun is done all the same, and until then the session keeps its place: else peers that come and
         go could have the store owe any number of calls."""
         self._ended = self._lost = True
+        self.gone.set()
         self._frames.clear()
         self._queued_bytes = 0
         self._wake.set()
@@ -101,10 +103,25 @@ class Session(asyncio.Protocol):
         self._writable.set()
         self._advance()
 
+    def finish(self) -> None:
+        """Take no more calls. Those that came whole are answered, but for one that waits for something to happen: it is
+        given up, as if its peer had hung up. Then hang up. A peer that does not read gets the reply under way only."""
+        self._pause()
+        if not self._writable.is_set():
+            self._frames.clear()
+            self._queued_bytes = 0
+            self._writable.set()
+        self.eof_received()
+
     def close(self) -> None:
         """Let the peer go; what is written is still sent."""
         if self._transport is not None:
             self._transport.close()
+
+    def drop(self) -> None:
+        """Let the peer go, whatever it has not read yet."""
+        if self._transport is not None:
+            self._transport.abort()
 
     def refuse(self, reply: bytes) -> None:
         """Say why and let the peer go, before any call."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from questlined import probes
 from questlined.attempts.runtime import Runtime
 from questlined.services.service import Complaint, Wake
 from questlined.wire.errors import StoreFull, Unavailable
@@ -30,6 +31,8 @@ class Heartbeats:
         """Extend every `heartbeat` while something runs."""
         started()
         while True:
+            if probes.armed:
+                await probes.round_begins("heartbeats.round")
             period_ms = self._runtime.config.heartbeat_ms
             await self.wake.wait(period_ms / 1000 if self._running() else None)
             now_ms = self._runtime.clock.monotonic_ms()

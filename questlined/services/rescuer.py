@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from questlined import probes
 from questlined.attempts import index
 from questlined.attempts.runtime import Runtime
 from questlined.clock import Clock
@@ -102,6 +103,8 @@ class Rescuer:
         """Look, and sleep until the next lease runs out or the net is due."""
         started()
         while True:
+            if probes.armed:
+                await probes.round_begins("rescuer.round")
             sleep_s = TICK_S
             try:
                 await self._follow_clocks()

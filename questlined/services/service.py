@@ -57,3 +57,33 @@ class Wake:
             except TimeoutError:
                 pass  # the safety net: the caller looks again
         self._event.clear()
+
+
+class Looks:
+    """A wake-up for a look at something that changes often: at most every `pace_s`, never while nothing changes."""
+
+    def __init__(self, pace_s: float) -> None:
+        self._pace_s = pace_s
+        self.wake = Wake()
+        self._dirty = True  # whether something changed since the last look; at first, whether it is as one left it
+        self._next_s = 0.0
+
+    def changed(self) -> None:
+        """There is something to look at. Costs nothing where that is known already."""
+        if not self._dirty:
+            self._dirty = True
+            self.wake.set()
+
+    def hurry(self) -> None:
+        """The next look need not wait for its time."""
+        self._dirty, self._next_s = True, 0.0
+        self.wake.set()
+
+    async def due(self) -> None:
+        """Until it is time for a look at something that changed. What changes after this call is for the next one."""
+        now = asyncio.get_running_loop().time
+        while True:
+            await self.wake.wait(max(self._next_s - now(), 0.0) if self._dirty else None)
+            if self._dirty and now() >= self._next_s:
+                self._dirty, self._next_s = False, now() + self._pace_s
+                return

@@ -26,9 +26,8 @@ class Watchdog:
         services: Mapping[str, Service],
         touch_store: Callable[[], Awaitable[object]],
         store_busy: Callable[[], bool],
-        status: Callable[[], str],
     ) -> None:
-        self._notifier, self._services, self._touch, self._status = notifier, services, touch_store, status
+        self._notifier, self._services, self._touch = notifier, services, touch_store
         self._store_busy = store_busy
         self.wake = Wake()
 
@@ -55,8 +54,8 @@ class Watchdog:
             if late and self._store_busy():
                 late = []  # the writer tries again and again for another program's lock, and they all wait for it
             if late:
-                log.error("the watchdog is not fed: %s did not come round", ", ".join(late))
+                fields = {"QUESTLINE_EVENT": "watchdog_late"}
+                log.error("the watchdog is not fed: %s did not come round", ", ".join(late), extra={"fields": fields})
             else:
                 self._notifier.watchdog()
-                self._notifier.status(self._status())
             await asyncio.sleep(period_s)

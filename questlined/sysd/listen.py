@@ -9,6 +9,7 @@ import socket
 from collections.abc import MutableMapping
 
 FIRST = 3  # SD_LISTEN_FDS_START
+NAMES = ("questlined", "varlink", "unknown", "")  # FileDescriptorName=; what Varlink tools say; none was given
 _VARIABLES = ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID")
 log = logging.getLogger(__name__)
 
@@ -16,8 +17,10 @@ log = logging.getLogger(__name__)
 def inherited(environ: MutableMapping[str, str], pid: int, first: int = FIRST) -> list[socket.socket]:
     """The listening Unix stream sockets passed to process `pid`, in order; close-on-exec.
 
-    Anything else that was passed is closed and named in a warning. The variables are removed from `environ`, as
-    they would tell a child that the sockets are its own; meant for another process, they count for nothing.
+    Anything else that was passed is closed and named in a warning, a socket that somebody named for another purpose,
+    too; the name of a socket unit without FileDescriptorName= is no such name. The variables are removed from
+    `environ`, as they would tell a child that the sockets are its own; meant for another process, they count for
+    nothing.
     """
     given = {name: environ.pop(name, "") for name in _VARIABLES}
     if given["LISTEN_PID"] != str(pid):
@@ -37,7 +40,7 @@ def inherited(environ: MutableMapping[str, str], pid: int, first: int = FIRST) -
 
 def _take(descriptor: int, name: str) -> socket.socket | None:
     """The listening socket behind a descriptor; another kind is closed."""
-    reason = _unfit(descriptor)
+    reason = _unfit(descriptor) or _misnamed(name)
     if reason is None:
         os.set_inheritable(descriptor, False)
         listening = socket.socket(fileno=descriptor)
@@ -49,6 +52,11 @@ def _take(descriptor: int, name: str) -> socket.socket | None:
     except OSError:
         pass  # it was never open
     return None
+
+
+def _misnamed(name: str) -> str | None:
+    """Why a socket of this name is not for our clients, None if it is."""
+    return None if name in NAMES or name.endswith(".socket") else "is named for something else"
 
 
 def _unfit(descriptor: int) -> str | None:

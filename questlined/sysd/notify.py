@@ -9,13 +9,15 @@ from collections.abc import Mapping
 import sdnotify
 
 STATUS_MAX = 1000  # characters: of at most 4 bytes each, and the manager drops datagrams above 4096
+ONCE_S = 1.0
 
 
 class Notifier:
     """Speaks to $NOTIFY_SOCKET of the given environment; without one, every call does nothing.
 
     `problem` is why the last message could not be sent, None while all is well: telling systemd must never be what
-    stops the daemon. `watchdog_ms` is WatchdogSec= if it is meant for this process, else None.
+    stops the daemon. A manager that hangs is waited for up to ONCE_S with what is said once, and not at all with what
+    is said again and again. `watchdog_ms` is WatchdogSec= if it is meant for this process, else None.
     """
 
     def __init__(self, environ: Mapping[str, str], pid: int | None = None) -> None:
@@ -29,17 +31,22 @@ class Notifier:
             except OSError as error:
                 self.problem = f"NOTIFY_SOCKET {address}: {error.strerror}"
 
+    @property
+    def there(self) -> bool:
+        """Whether somebody is told."""
+        return self._channel is not None
+
     def ready(self) -> None:
         """The daemon serves, for the first time or again after `reloading`."""
-        self._send("READY=1")
+        self._send("READY=1", ONCE_S)
 
     def stopping(self) -> None:
         """The daemon winds down."""
-        self._send("STOPPING=1")
+        self._send("STOPPING=1", ONCE_S)
 
     def reloading(self, monotonic_usec: int) -> None:
         """Settings are read again; `ready` must follow. Takes CLOCK_MONOTONIC in microseconds."""
-        self._send(f"RELOADING=1\nMONOTONIC_USEC={monotonic_usec}")
+        self._send(f"RELOADING=1\nMONOTONIC_USEC={monotonic_usec}", ONCE_S)
 
     def watchdog(self) -> None:
         """A sign of life."""
@@ -61,15 +68,16 @@ class Notifier:
             self._channel.socket.close()
             self._channel = None
 
-    def _send(self, fields: str) -> None:
+    def _send(self, fields: str, wait_s: float = 0.0) -> None:
         if self._channel is None:
             return
         # sdnotify encodes as Latin-1, but the manager takes UTF-8 only: hand it characters that stand for the bytes.
         try:
+            self._channel.socket.settimeout(wait_s)
             self._channel.notify(fields.encode().decode("latin-1"))
             self.problem = None
         except OSError as error:
-            self.problem = f"NOTIFY_SOCKET: {error.strerror}"
+            self.problem = f"NOTIFY_SOCKET: {error.strerror or error}"
 
 
 class _Channel(sdnotify.SystemdNotifier):  # type: ignore[misc]

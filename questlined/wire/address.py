@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 
 SYSTEM_SOCKET = "/run/questlined/questlined.sock"
+SYSTEM_UNIT = "/etc/systemd/system/questlined.service"
 SOCKET_NAME = "questlined.sock"
+RUNTIME = "/run/user"  # where logind makes each user's XDG_RUNTIME_DIR
 
 
 def user_socket(environ: dict[str, str] | os._Environ[str]) -> str | None:
@@ -30,13 +32,16 @@ def state_socket(environ: dict[str, str] | os._Environ[str]) -> str:
 
 
 def client_socket(explicit: str | None, environ: dict[str, str] | os._Environ[str]) -> str:
-    """The socket a client speaks to: --socket, $QUESTLINED_SOCKET, the user's if it is there (without
-    XDG_RUNTIME_DIR: beside the state), the system's."""
+    """The socket a client speaks to: --socket, $QUESTLINED_SOCKET, the user's if it is there or a unit makes it
+    (without XDG_RUNTIME_DIR: beside the state), the system's."""
     chosen = explicit or environ.get("QUESTLINED_SOCKET")
     if chosen:
         return chosen
-    user = user_socket(environ)
-    if user and (os.path.exists(user) or user_unit_installed(environ)):
-        return user
-    beside = state_socket(environ)
-    return beside if not user and os.path.exists(beside) else SYSTEM_SOCKET
+    installed, user = user_unit_installed(environ), user_socket(environ)
+    if user is None:
+        beside = state_socket(environ)
+        service = user_socket({"XDG_RUNTIME_DIR": f"{RUNTIME}/{os.getuid()}"}) if installed else None
+        if not (service and os.path.exists(service)) and os.path.exists(beside):
+            return beside
+        user = service  # a shell of su or sudo lacks the variable, and the user's service is there all the same
+    return user if user and (installed or os.path.exists(user)) else SYSTEM_SOCKET

@@ -11,6 +11,7 @@ NAMES = (
     "io.questline.Quests",
     "io.questline.Leases",
     "io.questline.Projects",
+    "io.questline.Recurrences",
     "io.questline.Manager",
 )
 

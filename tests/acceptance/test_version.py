@@ -17,8 +17,15 @@ def test_it_names_client_daemon_socket_and_state(desk: Desk) -> None:
     daemon = told["daemon"]
     assert (daemon["version"], daemon["pid"]) == (__version__, desk.daemon.pid)
     assert daemon["stateDirectory"] == str(desk.daemon.state)
+    assert daemon["isolation"] == "group"
     out = desk.ok("version")
-    for words in (f"qlctl {__version__}", f"pid {desk.daemon.pid}", desk.daemon.socket, str(desk.daemon.state)):
+    for words in (
+        f"qlctl {__version__}",
+        f"pid {desk.daemon.pid}",
+        desk.daemon.socket,
+        str(desk.daemon.state),
+        "by group",
+    ):
         assert words in out
 
 

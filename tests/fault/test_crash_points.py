@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -186,6 +187,45 @@ def recovering(stage: Stage, point: str) -> None:
 
 
 # The first claim of an idle daemon finds nothing; the second one is the quest's.
+def reexecuting(stage: Stage, point: str) -> None:
+    """A program that is killed on its way to the next one, or that one before it goes on, leaves what any crash leaves.
+    Who has asked for it asks the daemon that comes up instead, or was answered, and is told of the crash."""
+    stage.start(crash_at=point)
+    client = stage.calling("add", "--print-id", stage.held())
+    assert stage.started.next() == "1"
+    asking = stage.calling("reexec")
+    stage.dies()
+    assert alive(stage.database)
+    stage.start()
+    _, err = asking.communicate(timeout=60)
+    asked_again = point in ("reexec.checked", "reexec.rested")
+    assert (asking.returncode, "started anew" in err) == ((0, False) if asked_again else (75, True)), err
+    while stage.started.next() != "2":
+        pass
+    stage.hold.put()
+    ended = stage.ended(answer(client))
+    assert (ended["state"], ended["attempts"], ended["refunds"]) == ("done", 2, 1)
+
+
+def firing(stage: Stage, point: str) -> None:
+    """A time that was due when the daemon was killed over it has one quest, and the rule goes on."""
+    stage.start()
+    rule = stage.json("recurring", "add", "rule", "0 0 29 2 *", stage.held())
+    stage.stop()
+    db = sqlite3.connect(stage.database, isolation_level=None)
+    db.execute("UPDATE quest_recurrences SET next_run_at = 0")
+    db.close()
+    stage.start(crash_at=point, ready=False)
+    stage.dies()
+    stage.hold.put()
+    stage.start()
+    assert stage.started.next() == "1"
+    (quest,) = stage.json("list")
+    ended = stage.ended(quest["id"])
+    assert (ended["state"], ended["attempts"], ended["recurrenceId"]) == ("done", 1, rule["id"])
+    assert stage.json("recurring", "show", "rule")["nextRunAt"] == rule["nextRunAt"]
+
+
 STORIES: dict[str, Callable[[Stage, str], None]] = {
     "add.before": adding,
     "add.after": adding,
@@ -205,6 +245,14 @@ STORIES: dict[str, Callable[[Stage, str], None]] = {
     "cancel.after": cancelling,
     "retry.before": retrying,
     "retry.after": retrying,
+    "reexec.checked": reexecuting,
+    "reexec.rested": reexecuting,
+    "reexec.written": reexecuting,
+    "reexec.taken": reexecuting,
+    "adopt.before": reexecuting,
+    "adopt.after": reexecuting,
+    "fire.before": firing,
+    "fire.after": firing,
     "recover.before": recovering,
     "recover.after": recovering,
 }

@@ -17,6 +17,11 @@ REMEMBERED = 64
 PROJECTS = ("one", "two", "three")
 LANES, ROLES = ("web", "db", "docs"), ("default", "build", "review")
 NAMES = list(METHODS)
+RECURRING = {
+    "cron": ("0 2 * * *", "*/5 * * * mon-fri", "0 0 1,15 * sun", "0 0 31 2 *", "@daily"),
+    "timezone": ("UTC", "Europe/Berlin", "Australia/Lord_Howe", "Nowhere"),
+    "catchUp": ("one", "all", "skip", "none"),
+}
 
 
 def _bare(kind: shapes.Type) -> shapes.Type:
@@ -54,6 +59,8 @@ class Memory:
             self.quests.append(quest["id"])
         for added in parameters.get("added") or ():
             self.quests.append(added["id"])
+        if isinstance(rule := parameters.get("recurrence"), dict):
+            self.quests.append(rule["id"])
         if isinstance(run := parameters.get("run"), dict):
             self.attempts.append(run["id"])
         for key in ("next", "last"):
@@ -139,6 +146,8 @@ class Caller:
             return f"r{random.randrange(200)}"
         if name == "path":
             return "/usr/bin:/bin"
+        if name in RECURRING:
+            return random.choice(RECURRING[name])
         return random.choice(("write the tests", "true", "ok", "stdout", text(random)))
 
     def _number(self, name: str) -> int:

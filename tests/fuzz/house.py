@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from questlined import app
+from questlined.life import Places, context
 from questlined.operations.context import Context
 from questlined.operations.registry import METHODS
 from questlined.server.listener import Server
@@ -344,9 +344,9 @@ async def house(folder: Path, seed: int, learn: Callable[[JSON], None]) -> Async
     """All of it, with ids and chance of the seed. Nothing is claimed by the daemon itself: its loops do not run."""
     async with parts(folder, CONFIG, base="", patience_s=3600) as inside:
         runtime = inside.runtime
-        where = app.Places(folder, runtime.socket, folder / "quests.sqlite", runtime.artifacts)
+        where = Places(folder, runtime.socket, folder / "quests.sqlite", runtime.artifacts)
         scheduler = Scheduler(runtime, inside.changes, "daemon:fuzz")
-        ctx = app._context(runtime, inside.changes, scheduler, where, runtime.clock.wall_ms())
+        ctx = context(runtime, inside.changes, scheduler, where, runtime.clock.wall_ms())
         ctx.random_bytes, ctx.chance = seeded_bytes(seed), Random(seed).random
         made = House(inside, Server(ctx, runtime.tasks, None), ctx, learn)
         await made.open()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from random import Random
 
 from questlined.operations.registry import METHODS
@@ -10,16 +11,18 @@ from tests.fuzz.calls import NAMES, Caller, Memory
 from tests.fuzz.mutate import FRAME_MAX, bent, damaged, encoded, junk
 
 # A call that waits takes milliseconds until it is hung up on; a claim seldom waits.
-WEIGHTS = [
-    3 if method.ends_with_client(more=True) and not name.endswith(".Claim") else 40 for name, method in METHODS.items()
-]
+WEIGHTS = {
+    name: 3 if method.ends_with_client(more=True) and not name.endswith(".Claim") else 40
+    for name, method in METHODS.items()
+}
 
 
 class Inputs:
-    """Makes a batch's inputs, and counts them by kind."""
+    """Makes a batch's inputs, and counts them by kind. `without` are methods that are not called."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory, *, without: Collection[str] = ()) -> None:
         self.memory = memory
+        self._weights = [0 if name in without else WEIGHTS[name] for name in NAMES]
         self.kinds: Counter[str] = Counter()
         self.other = b"{}"  # a frame to splice with
 
@@ -27,7 +30,7 @@ class Inputs:
         """As many frames, or a few more. They follow from the seed, the number and what replies have told before."""
         random = Random(seed * 1_000_003 + number)
         caller = Caller(random, self.memory)
-        names = random.choices(NAMES, WEIGHTS, k=size)
+        names = random.choices(NAMES, self._weights, k=size)
         ways = random.choices(
             ("junk", "damaged", "bent", "unknown", "strange", "valid", "long"), (150, 270, 470, 78, 20, 11, 1), k=size
         )

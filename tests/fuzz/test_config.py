@@ -23,6 +23,7 @@ SET = {
     "store.path": '"/tmp/q.sqlite"', "artifacts.dir": '"~/artifacts"', "scheduler.project_concurrency": "4",
     "admin_group": '"adm"', "socket_mode": "0o660", "env.path": '"/usr/bin"', "first_output_timeout": '"1min"',
     "idle_timeout": '"off"', "scheduler.role_concurrency": "{ build = 3 }", "env.set": '{ A = "1", B = "two" }',
+    "env.credentials": '{ A = "the-key" }',
 }  # fmt: skip
 VALUES = (
     "1", "0", "-1", "0.5", "-0.0", "1e400", "nan", "inf", "-inf", "true", '""', '" "', '"x"', "'''a\nb'''",

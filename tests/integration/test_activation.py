@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -66,6 +66,29 @@ def test_an_inherited_socket_is_served_and_left_open(settings: Daemon, tmp_path:
                 assert process.wait(UP_S) == 0
         with socket.socket(socket.AF_UNIX) as late:
             late.connect(settings.socket)
+
+
+def test_as_many_clients_may_wait_as_the_socket_was_made_for(settings: Daemon, tmp_path: Path) -> None:
+    """While the daemon does not accept, none of 300 is refused: it does not make systemd's queue shorter."""
+    with notified(tmp_path) as (receiving, address), socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(settings.socket)
+        listening.listen(1024)
+        number = listening.fileno()
+        argv = ["bash", "-c", LAUNCH, "bash", str(number), sys.executable]
+        environ = settings.environ(NOTIFY_SOCKET=address)
+        with ExitStack() as crowd, subprocess.Popen(argv, env=environ, cwd=REPOSITORY, pass_fds=[number]) as process:
+            until(receiving, b"READY=1")
+            process.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+            try:
+                for _ in range(300):
+                    client = crowd.enter_context(socket.socket(socket.AF_UNIX))
+                    client.setblocking(False)
+                    client.connect(settings.socket)  # BlockingIOError where the queue is full
+            finally:
+                process.send_signal(signal.SIGCONT)
+                process.send_signal(signal.SIGTERM)
+            assert process.wait(UP_S) == 0
 
 
 def test_it_says_ready_feeds_the_watchdog_and_says_stopping(settings: Daemon, tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ class Daemon:
         self.config = folder / "questlined.toml"
         self.config.write_text(config)
         self.log = folder / "daemon.log"
+        self.interpreter, self.checkout = sys.executable, REPOSITORY
         self.process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Daemon:
@@ -61,9 +62,9 @@ class Daemon:
             more = {"NOTIFY_SOCKET": str(address)} | ({"QUESTLINED_CRASH_AT": crash_at} if crash_at else {}) | env
             with self.log.open("ab") as log:
                 self.process = subprocess.Popen(
-                    [sys.executable, "-m", "questlined"],
+                    [self.interpreter, "-m", "questlined"],
                     env=self.environ(**more),
-                    cwd=REPOSITORY,
+                    cwd=self.checkout,
                     stdout=log,
                     stderr=log,
                 )

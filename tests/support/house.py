@@ -22,7 +22,9 @@ LAYERS = {
     "attempts": 3,
     **dict.fromkeys(("operations", "services"), 4),
     "server": 5,
-    **dict.fromkeys(("app", "main", "__main__", "detach", "demo"), 6),
+    **dict.fromkeys(
+        ("app", "main", "arguments", "__main__", "detach", "demo", "installing", "life", "reexec", "signals"), 6
+    ),
 }
 TOP = 6  # where objects meet: these may know each other
 EVERYWHERE = {"clock", "probes"}  # to be had from any layer that is not pure
@@ -32,12 +34,13 @@ SIGNALS = ("questlined/procs/", "questlined/sysd/install.py", "questlined/probes
 CLOCKS = ("questlined/clock.py", "qlctl/values.py")  # the client may not import the daemon's
 OWNERS = {
     "croniter": ("questlined/core/calendar.py",),
+    "jeepney": ("questlined/procs/bus.py",),
     "platformdirs": ("questlined/config/paths.py",),
     "tomli_w": ("questlined/config/write.py",),
     "sdnotify": ("questlined/sysd/notify.py",),
     "daemon": ("questlined/detach.py",),
     "sqlite3": ("questlined/store/sqlite/",),
-    "subprocess": ("questlined/procs/", "questlined/sysd/install.py", "questlined/demo/"),
+    "subprocess": ("questlined/procs/", "questlined/sysd/install.py", "questlined/demo/", "qlctl/systemctl.py"),
     "multiprocessing": (),
     "asyncio.subprocess": (),
     "asyncio.create_subprocess_exec": (),
@@ -47,7 +50,8 @@ OWNERS = {
     "os.system": (),
     "os.popen": (),
     **dict.fromkeys(("os.kill", "os.killpg", "signal.pidfd_send_signal"), SIGNALS),
-    **dict.fromkeys(("os.fork", "os.forkpty", "os.posix_spawn", "os.posix_spawnp"), SIGNALS),
+    **dict.fromkeys(("os.forkpty", "os.posix_spawn", "os.posix_spawnp"), SIGNALS),
+    "os.fork": (*SIGNALS, "questlined/detach.py"),
     **dict.fromkeys(("time.time", "time.time_ns", "datetime.datetime.now", "datetime.datetime.utcnow"), CLOCKS),
     **dict.fromkeys(("datetime.datetime.today", "datetime.date.today"), CLOCKS),
 }

@@ -135,6 +135,7 @@ def everything(owner: Peer) -> list[dict[str, Any]]:
     [
         (LEASES + "Claim", {}),
         (PROJECTS + "Pause", {}),
+        (MANAGER + "Backup", {"keep": 1}),
         (PROJECTS + "Pause", {"all": True}),
         (PROJECTS + "Resume", {}),
         (QUESTS + "Run", {}),
@@ -152,6 +153,14 @@ def test_what_touches_everybody_is_the_owners(
     assert error.parameters["what"] in error.parameters["message"]
     assert owner.quest(quest)["state"] == "queued"
     assert [gate["gate"] for gate in owner.call(QUESTS + "Why", id=quest)["gates"]] == ["external"]
+
+
+@pytest.mark.parametrize("method", ["Reexec", "Reload"])
+def test_the_daemon_itself_is_the_owners(nobody: Peer, method: str) -> None:
+    """It goes on as it is."""
+    before = nobody.call(MANAGER + "Status")
+    assert refused(nobody, MANAGER + method).name == "io.questline.PermissionDenied"
+    assert nobody.call(MANAGER + "Status") == before
 
 
 @pytest.mark.parametrize("method", ["Done", "Fail", "Release", "Block", "Heartbeat"])
@@ -203,3 +212,15 @@ def test_the_socket_is_private_from_its_first_instant(tmp_path: Path, monkeypatc
             assert (seen, stat.S_IMODE(os.stat(path).st_mode)) == ([0o600], 0o666)
     finally:
         assert os.umask(before) == 0
+
+
+@pytest.mark.parametrize("method", ["Add", "Get", "List", "Pause", "Resume", "Remove", "Fire", "Timer"])
+def test_recurring_quests_are_the_owners(nobody: Peer, owner: Peer, method: str) -> None:
+    """They are added when nobody looks, for as long as they stand."""
+    recurrences = "io.questline.Recurrences."
+    asked = {"directory": owner.directory, "name": method.lower(), "cron": "0 0 29 2 *", "task": "true"}
+    rule = owner.call(recurrences + "Add", **asked)["recurrence"]["id"]
+    parameters = {"Add": asked, "List": {"allProjects": True}}.get(method, {"id": rule})
+    error = refused(nobody, recurrences + method, **parameters)
+    assert error.name == "io.questline.PermissionDenied"
+    assert owner.call(recurrences + "Get", id=rule)["recurrence"]["enabled"] is True

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from questlined.store.recurrences import Fire
 from questlined.store.sqlite import migrate
 from tests.integration.store.scene import on_bench
 from tests.support.invariants import broken
@@ -71,3 +72,23 @@ def test_an_earlier_schema_becomes_the_present_one(tmp_path: Path, old: Path) ->
 
     on_bench(fresh, nothing)
     assert objects(tmp_path / "quests.sqlite") == objects(fresh / "quests.sqlite")
+
+
+def test_recurrences_of_an_earlier_schema_are_due_as_before(tmp_path: Path) -> None:
+    """What is new in their rows means what it always was: the daemon runs their quests, in no lane."""
+    shutil.copy(DATA / "schema-2.sqlite", tmp_path / "quests.sqlite")
+
+    async def scenario(bench: Bench) -> None:
+        (rule,) = await bench.store.recurrences(None, None, 9)
+        assert (rule.id, rule.name, rule.cron, rule.timezone) == (
+            "r-89452850",
+            "nightly",
+            "0 2 * * *",
+            "America/New_York",
+        )
+        assert (rule.lane, rule.timeout_ms, rule.external, rule.submitter_uid) == (None, None, 0, None)
+        assert await bench.store.next_occurrence(bench.clock.wall_ms()) == rule.next_run_at
+        fired = await bench.store.fire(Fire(rule.id, 1_800_082_800_000, b"0" * 16, 1000))
+        assert len(fired.quests) == 1
+
+    on_bench(tmp_path, scenario)

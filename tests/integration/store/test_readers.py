@@ -58,3 +58,21 @@ def test_the_log_is_used_again_from_the_start_when_a_long_read_ends(tmp_path: Pa
 
     on_bench(tmp_path, scenario)
     assert broken(tmp_path / "quests.sqlite") == []
+
+
+def test_an_event_of_another_program_is_told_whatever_it_holds(tmp_path: Path) -> None:
+    """Its data is no JSON, or no object: then nothing is known of an attempt."""
+
+    async def scenario(bench: Bench) -> None:
+        quest = await bench.add()
+        with another(tmp_path / "quests.sqlite") as other:
+            for data in ("", "no json", "[1]", '{"attempt": "one", "class": {"a": 1}}'):
+                row = (quest, "claimed", 0, data)
+                other.execute("INSERT INTO quest_events(quest_id, event, at, data) VALUES (?, ?, ?, ?)", row)
+        page = await bench.store.story(0, ("claimed",), 100)
+        assert [(told.attempt, told.run_number, told.class_) for told in page.told] == [
+            *[(None, None, None)] * 3,
+            (None, None, '{"a":1}'),
+        ]
+
+    on_bench(tmp_path, scenario)

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from questlined.store.sqlite import connection
-from questlined.store.sqlite.connection import RefusedDatabase
-from questlined.store.sqlite.migrate import NewerSchema
+from questlined.store.sqlite.refusals import NewerSchema, RefusedDatabase
 from questlined.wire.errors import Unavailable
 from tests.integration.store.scene import another, on_bench
 from tests.support.daemon import Daemon
@@ -69,7 +68,7 @@ def test_another_programs_database(tmp_path: Path, mode: str) -> None:
     with another(database) as db:
         db.execute(f"PRAGMA journal_mode = {mode}")
         db.execute("CREATE TABLE quests (id TEXT)")
-    assert "another program" in refuses(database, Unavailable)
+    assert "another program" in refuses(database, RefusedDatabase)
 
 
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:
@@ -115,12 +114,12 @@ def test_a_network_filesystem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_daemon_says_so_and_exits(tmp_path: Path) -> None:
-    """With the status of an unavailable service, without a traceback."""
+    """With the status of a wrong set-up, which no restart mends, and without a traceback."""
     daemon = Daemon(tmp_path)
     daemon.state.mkdir()
     (daemon.state / "quests.sqlite").write_bytes(b"rubbish" * 999)
     daemon.start(ready=False)
-    assert daemon.wait() == 75
+    assert daemon.wait() == 78
     said = daemon.log.read_text()
     assert "no SQLite database" in said
     assert "Traceback" not in said

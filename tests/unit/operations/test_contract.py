@@ -120,7 +120,7 @@ def test_requests_refuse_what_they_do_not_know(name: str) -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_only_methods_that_change_something_take_a_request_id(name: str) -> None:
     """What only reads needs none, and every other method has one."""
-    reading = {"List", "Get", "Why", "Events", "Runs", "Wait", "Watch", "Follow", "Status", "Health"}
+    reading = {"List", "Get", "Why", "Events", "Runs", "Wait", "Watch", "Follow", "Status", "Health", "Timer"}
     takes = "requestId" in METHODS[name].request.__struct_encode_fields__
     assert takes is (name.rpartition(".")[2] not in reading)
 

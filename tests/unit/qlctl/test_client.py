@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from qlctl import client as client_module
+from qlctl import client as module
 from qlctl import link
-from qlctl.client import PATIENCE_S, Client
+from qlctl.client import PATIENCE_S, QUIET_S, Client
 from questlined.wire.errors import DaemonUnreachable, Internal, InvalidInput, NotFound, PermissionDenied
 from tests.unit.qlctl.scripted import Answer, Clock, Hangup, Scripted, error, frame
 
@@ -177,7 +180,21 @@ def test_absent_daemon_with_a_user_unit_is_started_by_systemd(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     with pytest.raises(DaemonUnreachable) as caught:
         client.call("a.B.C", {})
-    assert caught.value.hint == "start it: systemctl --user start questlined"
+    assert caught.value.hint.startswith("start it: systemctl --user start questlined; why ")
+
+
+def test_absent_daemon_of_the_system_is_started_by_systemd(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Where the unit of its socket is installed."""
+    unit = tmp_path / "questlined.service"
+    unit.touch()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setattr(client_module, "SYSTEM_UNIT", str(unit))
+    monkeypatch.setattr(client_module, "SYSTEM_SOCKET", str(tmp_path / "system.sock"))
+    with pytest.raises(DaemonUnreachable) as caught:
+        Client(str(tmp_path / "system.sock"), pause=clock.pause, now=clock.now).call("a.B.C", {})
+    assert caught.value.hint.startswith("start it: systemctl start questlined; why ")
 
 
 def test_path_that_cannot_be_a_socket_is_bad_input(clock: Clock) -> None:
@@ -272,6 +289,54 @@ def test_stream_goes_on_after_a_lost_connection_with_fresh_parameters(serve: Ser
     service = serve(answer)
     assert [reply["n"] for reply in client.stream(lambda: ("a.B.C", {"from": next(cursors)}))] == [1, 2]
     assert service.connections == 2
+
+
+def test_a_loss_is_news_once_it_lasts(serve: Serve, client: Client, clock: Clock) -> None:
+    """Told once for each, when the daemon has been away for QUIET_S."""
+    hangups = iter([True, False, *[True] * 8, False])
+    client.on_loss, client.on_absence = lambda: told.append("loss"), lambda: told.append(f"{clock.at - begun:.2f}")
+    told: list[str] = []
+
+    def answer(_request: dict[str, Any]) -> Iterator[bytes]:
+        if next(hangups):
+            raise Hangup
+        yield frame({})
+
+    serve(answer)
+    begun = clock.at
+    client.call("a.B.C", {})
+    assert told == ["loss"]
+    begun = clock.at
+    client.call("a.B.C", {})
+    assert told[1] == "loss"
+    assert QUIET_S <= float(told[2]) < 2 * QUIET_S
+    assert len(told) == 3
+
+
+@pytest.mark.parametrize("signals", [False, True])
+def test_an_absence_is_told_while_the_reply_is_waited_for(
+    serve: Serve, client: Client, monkeypatch: pytest.MonkeyPatch, signals: bool
+) -> None:
+    """A socket that systemd keeps takes the call, and nobody is there to answer it."""
+    monkeypatch.setattr(module, "QUIET_S", 0.01)
+    told = threading.Event()
+    client.on_absence = told.set
+    if signals:
+        client.woken_by, signalled = os.pipe2(os.O_NONBLOCK)
+    first = iter([True])
+
+    def answer(_request: dict[str, Any]) -> Iterator[bytes]:
+        if next(first, False):
+            raise Hangup
+        assert told.wait(PATIENCE_S)
+        yield frame({"a": 1})
+
+    serve(answer)
+    assert client.call("a.B.C", {}) == {"a": 1}
+    client.close()
+    if signals:
+        os.close(client.woken_by)
+        os.close(signalled)
 
 
 def test_stream_left_early_does_not_answer_the_next_call(serve: Serve, client: Client) -> None:

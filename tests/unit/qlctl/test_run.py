@@ -38,7 +38,7 @@ RUN = {"id": "q-1a2b3c4d5e6f/1", "quest": "q-1a2b3c4d5e6f", "attempt": 1, "numbe
 BEGUN = "qlctl: q-1a2b3c4d5e6f runs (attempt 1, run #7)\n"
 RAN = {**DONE, "attempts": 1}
 AGAIN = {**QUEST, "state": "interrupted", "attempts": 1}
-LOST = "qlctl: the connection to the daemon is lost; when it is back, q-1a2b3c4d5e6f runs in the background\n"
+HINT = "  its output follows here; Ctrl-C leaves it alone\n"
 
 
 def first() -> bytes:
@@ -113,28 +113,95 @@ def test_a_loss_before_the_answer_repeats_the_call(serve: Serve, capsys: pytest.
     assert [method(request) for request in service.requests] == ["Run", "Run"]
 
 
+@pytest.mark.parametrize("state", ["interrupted", "queued", "running", "done"])
 def test_a_daemon_that_goes_leaves_the_quest_in_the_background(
-    serve: Serve, capsys: pytest.CaptureFixture[str]
+    serve: Serve, capsys: pytest.CaptureFixture[str], state: str
 ) -> None:
-    """It is followed over all attempts to its end, from the last record on."""
+    """However far it has come since, it is followed over all attempts to its end, from the last record on."""
     interrupted = over(3, "interrupted", "the daemon was stopped")
+    runs = iter([(begun(), out(2, "one\n")), (interrupted,)])
 
     def answer(request: dict[str, Any]) -> Iterator[bytes]:
         if method(request) == "Run":
             yield first()
-            yield followed(begun(), out(2, "one\n"))
+            if interrupted in (records := next(runs)):
+                yield followed(*records, quest={**AGAIN, "state": state})
+            else:
+                yield followed(*records)
             raise Hangup
-        yield followed(interrupted, state="interrupted")
         yield followed(begun(2), out(2, "two\n", attempt=2), over(3, attempt=2), quest={**RAN, "attempts": 2})
 
     service = serve(answer)
     assert main(["run", "q-1"]) == 0
     captured = capsys.readouterr()
     assert captured.out == "one\ntwo\n"
-    hint = "  its output follows here; Ctrl-C leaves it alone\n"
-    between = "qlctl: attempt 1 was interrupted: the daemon was stopped; attempt 2 follows\n"
-    assert captured.err == BEGUN + LOST + hint + between
-    assert service.parameters()[1] == {"id": "q-1a2b3c4d5e6f", "after": "1.2"}
+    again = "qlctl: q-1a2b3c4d5e6f was interrupted; when its turn comes, it runs in the background\n"
+    between = "qlctl: attempt 1 was interrupted: the daemon was stopped; attempt 2 "
+    assert captured.err == BEGUN + again + HINT + between + "begins\n"
+    assert service.parameters()[1:] == [{"id": "q-1", "after": "1.2"}, {"id": "q-1a2b3c4d5e6f", "after": "1.3"}]
+
+
+def test_a_daemon_that_replaces_its_program_keeps_the_attempt_in_the_foreground(
+    serve: Serve, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same call finds it again, and gives what has not been shown."""
+    runs = iter([followed(begun(), out(2, "one\n")), followed(out(3, "two\n"), over(4), quest=RAN)])
+
+    def answer(_request: dict[str, Any]) -> Iterator[bytes]:
+        yield first()
+        yield next(runs)
+        raise Hangup
+
+    service = serve(answer)
+    assert main(["run", "q-1"]) == 0
+    assert capsys.readouterr() == ("one\ntwo\n", BEGUN)
+    assert service.parameters() == [{"id": "q-1"}, {"id": "q-1", "after": "1.2"}]
+    assert len({request["parameters"]["requestId"] for request in service.requests}) == 1
+
+
+def test_an_attempt_that_cannot_be_found_again_is_followed_in_the_background(
+    serve: Serve, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As where too many are run already, or the daemon is an older one."""
+    runs = iter([first(), error("io.questline.LimitReached")])
+
+    def answer(request: dict[str, Any]) -> Iterator[bytes]:
+        if method(request) == "Run":
+            yield next(runs)
+            raise Hangup
+        yield followed(begun(), out(2, "one\n"), over(3), quest=RAN)
+
+    service = serve(answer)
+    assert main(["run", "q-1"]) == 0
+    told = "qlctl: told so: q-1a2b3c4d5e6f runs in the background\n"
+    assert capsys.readouterr() == ("one\n", BEGUN + told + HINT)
+    assert [method(request) for request in service.requests] == ["Run", "Run", "Follow"]
+
+
+def test_a_signal_while_the_daemon_is_away_interrupts_when_it_is_back(serve: Serve, typed: Start) -> None:
+    """The attempt has nobody to hold it until then, and would run on if the client only followed it."""
+    signalled = threading.Event()
+    told: list[str] = []
+
+    def answer(request: dict[str, Any]) -> Iterator[bytes]:
+        told.append(method(request))
+        if told == ["Run"]:
+            yield first()
+            raise Hangup
+        if told[-1] == "Run":
+            assert signalled.wait(60)
+            yield first()
+        else:
+            yield followed(begun(), over(2, "interrupted"), quest=AGAIN)
+
+    running = typed(serve(answer))
+    running.says("is lost", "stderr")
+    running.interrupt()
+    running.says("interrupting", "stderr")
+    signalled.set()
+    assert running.end()[0] == 130
+    # The second is given up, if its answer has not come by then.
+    assert told in (["Run", "Run", "Follow"], ["Run", "Run", "Run", "Follow"])
 
 
 def test_an_attempt_that_the_daemon_interrupts_leaves_the_quest_in_the_background(
@@ -259,10 +326,11 @@ def test_the_third_signal_leaves_at_once(serve: Serve, typed: Start) -> None:
 def test_a_signal_ends_what_is_not_there_to_interrupt(serve: Serve, typed: Start, known: bool) -> None:
     """Before the quest is known, and when it runs in the background."""
     asked = threading.Event()
+    runs = iter([first(), error("io.questline.LimitReached")])
 
     def answer(request: dict[str, Any]) -> Iterator[bytes]:
         if known and method(request) == "Run":
-            yield first()
+            yield next(runs)
             raise Hangup
         asked.set()
         yield b""
@@ -272,8 +340,8 @@ def test_a_signal_ends_what_is_not_there_to_interrupt(serve: Serve, typed: Start
     assert asked.wait(60)
     running.interrupt()
     status, _, err = running.end()
-    assert (status, "interrupting" in err, LOST in err) == (130, False, known)
-    assert [method(request) for request in service.requests] == (["Run", "Follow"] if known else ["Run"])
+    assert (status, "interrupting" in err, HINT in err) == (130, False, known)
+    assert [method(request) for request in service.requests] == (["Run", "Run", "Follow"] if known else ["Run"])
 
 
 def test_a_signal_that_is_ignored_stays_so(serve: Serve, typed: Start) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from qlctl import client
 from qlctl.commands.watch import line
 from qlctl.main import main
 from tests.unit.qlctl.scripted import DONE, QUEST, Answer, Hangup, Scripted, error, frame, waited
@@ -43,9 +44,10 @@ def until_refused(*calls: list[bytes]) -> Answer:
 
 
 def test_events_come_as_lines_of_the_table_and_go_on_after_a_loss(
-    serve: Serve, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    serve: Serve, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From the last one that was looked at, though it was another's."""
+    monkeypatch.setattr(client, "QUIET_S", 0.0)
     first = [watched(last=4), watched(event(5, "enqueued"), event(6, "claimed", attempt=1), last=8)]
     service = serve(until_refused(first, [watched(event(9, "done\x1b"), last=9)]))
     assert main(["events", "--follow"]) == 2

@@ -177,9 +177,9 @@ def test_a_program_that_has_ended_keeps_its_end(tmp_path: Path) -> None:
             await made.serve(scheduler)
             await until(lambda: bool(scheduler.running))
             attempt = next(iter(scheduler._attempts.values()))
-            await until(lambda: attempt._child is not None)
-            assert attempt._child
-            await attempt._child.exited.wait()
+            await until(lambda: attempt._execution is not None)
+            assert attempt._execution
+            await attempt._execution.exited.wait()
             await scheduler.stop()
             assert await made.bench.state(quest) == "done"
 

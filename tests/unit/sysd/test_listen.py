@@ -57,7 +57,7 @@ def test_listening_sockets_are_taken_in_order_close_on_exec(passed, tmp_path):
     for name in "ab":
         with listening(tmp_path / name) as made:
             passed.add(made.fileno())
-    environ = passed.environ(names="control:other")
+    environ = passed.environ(names="questlined:varlink")
     taken = inherited(environ, 7, first=200)
     assert environ == {"HOME": "/h"}
     assert [end.getsockname() for end in taken] == [str(tmp_path / "a"), str(tmp_path / "b")]
@@ -105,6 +105,22 @@ def test_what_cannot_be_served_is_closed_and_named(passed, tmp_path, caplog):
     taken.close()
 
 
+def test_a_socket_that_somebody_named_for_something_else_is_not_served(passed, tmp_path, caplog):
+    """Without FileDescriptorName= systemd gives the name of the socket unit, which is no such name."""
+    for name in "abc":
+        with listening(tmp_path / name) as made:
+            passed.add(made.fileno())
+    with caplog.at_level(logging.WARNING):
+        taken = inherited(passed.environ(names="metrics:mine.socket:questlined"), 7, first=200)
+    assert [end.getsockname() for end in taken] == [str(tmp_path / "b"), str(tmp_path / "c")]
+    assert not is_open(200)
+    assert [record.getMessage() for record in caplog.records] == [
+        "descriptor 200 (metrics) is named for something else, ignoring"
+    ]
+    for end in taken:
+        end.close()
+
+
 @pytest.mark.parametrize("number", ["", "x", "-1", "\u0661", "999999999"])
 def test_a_number_that_is_none_counts_as_none(number, caplog):
     assert inherited({"LISTEN_PID": "7", "LISTEN_FDS": number}, 7, first=200) == []
@@ -129,7 +145,7 @@ connection.sendall(b"hello")
 @pytest.mark.skipif(shutil.which("systemd-socket-activate") is None, reason="needs systemd-socket-activate")
 def test_a_socket_from_systemd_itself_is_served(tmp_path):
     path = str(tmp_path / "s")
-    command = ["systemd-socket-activate", "-l", path, "--fdname=control", "-E", "PYTHONPATH",
+    command = ["systemd-socket-activate", "-l", path, "--fdname=questlined", "-E", "PYTHONPATH",
                sys.executable, "-c", PROGRAM]  # fmt: skip
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
     daemon = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -1,10 +1,13 @@
 """What systemd is told arrives as it expects it, and nothing from outside becomes a field."""
 
+import contextlib
 import os
 import socket
+import threading
 
 import pytest
 
+from questlined.sysd import notify
 from questlined.sysd.notify import STATUS_MAX, Notifier
 
 
@@ -95,6 +98,50 @@ def test_a_manager_that_goes_away_is_a_problem_until_it_is_back(tmp_path):
         assert notifier.problem is None
     notifier.watchdog()
     assert "refused" in notifier.problem
+    notifier.close()
+
+
+def fill(address):
+    """Leave no room for a further message."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        other.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                other.sendto(b"x", address.replace("@", "\0", 1))
+
+
+def test_a_manager_that_hangs_is_not_waited_for(manager):
+    """What is said again and again is left out meanwhile."""
+    _, address = manager
+    notifier = Notifier({"NOTIFY_SOCKET": address})
+    fill(address)
+    for call in (notifier.watchdog, lambda: notifier.status("x"), lambda: notifier.extend_timeout(1)):
+        notifier.problem = None
+        sending = threading.Thread(target=call, daemon=True)
+        sending.start()
+        sending.join(5)
+        assert not sending.is_alive()
+        assert "unavailable" in notifier.problem
+    notifier.close()
+
+
+def test_what_is_said_once_waits_a_while_for_a_manager_that_hangs(manager, monkeypatch):
+    """It arrives where the manager comes back within that time, and is given up after it."""
+    end, address = manager
+    notifier = Notifier({"NOTIFY_SOCKET": address})
+    fill(address)
+    sending = threading.Thread(target=notifier.ready, daemon=True)
+    sending.start()
+    end.settimeout(5)
+    while (message := told(end)) == b"x":
+        pass
+    assert message == b"READY=1"
+    sending.join(5)
+    assert notifier.problem is None
+    monkeypatch.setattr(notify, "ONCE_S", 0.01)
+    fill(address)
+    notifier.stopping()
+    assert "timed out" in notifier.problem
     notifier.close()
 
 

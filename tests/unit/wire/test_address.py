@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import pytest
+
+from questlined.wire import address
 from questlined.wire.address import SYSTEM_SOCKET, client_socket
 
 
@@ -43,3 +47,17 @@ def test_without_a_runtime_directory_it_is_beside_the_state(tmp_path: Path) -> N
     assert client_socket(None, {"QUESTLINED_STATE": str(tmp_path / "questlined")}) == str(beside)
     runtime = tmp_path / "run"
     assert client_socket(None, {"XDG_STATE_HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(runtime)}) == SYSTEM_SOCKET
+
+
+def test_a_shell_of_su_finds_the_users_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no XDG_RUNTIME_DIR. With a user unit the system's daemon is never meant; a socket that a daemon in the
+    foreground has, or left, comes second."""
+    monkeypatch.setattr(address, "RUNTIME", str(tmp_path / "run"))
+    make(tmp_path / "systemd/user/questlined.service")
+    bare = {"XDG_CONFIG_HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
+    service = tmp_path / f"run/{os.getuid()}/questlined/questlined.sock"
+    assert client_socket(None, bare) == str(service)
+    beside = make(tmp_path / "state/questlined/questlined.sock")
+    assert client_socket(None, bare) == str(beside)
+    make(service)
+    assert client_socket(None, bare) == str(service)

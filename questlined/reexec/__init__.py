@@ -1,0 +1,1 @@
+"""The running program replaced by the installed one, in the same process, with all that runs."""
