@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from questlined import __version__ as VERSION
+from questlined.config.load import load_from
 from questlined.core.states import STATES
 from tests.support.daemon import REPOSITORY, Daemon
+from tests.support.readme import README, blocks, marked
 
-README = (REPOSITORY / "README.md").read_text()
 VERBS = (
     "add",
     "list",
@@ -32,18 +33,6 @@ VERBS = (
     "resume",
     "health",
 )
-
-
-def blocks(text: str = README) -> list[str]:
-    """The contents of the shell blocks, in order."""
-    return re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-
-
-def marked(mark: str, text: str = README) -> str:
-    """The block right below `<!-- mark -->`."""
-    found = re.search(rf"^<!-- {mark} -->\n```\w+\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert found, f"no block below <!-- {mark} -->"
-    return found[1]
 
 
 def test_the_first_two_commands_install_and_run_the_main_job_and_the_tests() -> None:
@@ -128,6 +117,15 @@ def test_the_quick_start_does_what_it_says(configured: Daemon, programs: Path) -
         f"questlined {VERSION}: all is well",
     ):
         assert line in done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("mark", ["config", "unit", "credentials"])
+def test_a_configuration_that_is_shown_is_one(mark: str, tmp_path: Path) -> None:
+    """For an ordinary user's daemon, with nothing ignored."""
+    file = tmp_path / "questlined.toml"
+    file.write_text(marked(mark))
+    loaded = load_from({"HOME": str(tmp_path)}, str(file), uid=1000)
+    assert (loaded.files, loaded.warnings) == ((str(file),), ())
 
 
 def test_the_states_are_those_there_are() -> None:
