@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.bench.figures import Figure
 from tests.bench.rig import Rig, rig
 
+SETTLED_S = 2  # after which systemd has been told the last change
 BARS_MIB = {0: 40, 10_000: 45, 1_000_000: 60}
 
 
@@ -30,6 +31,7 @@ def wakeups(seconds: float) -> Iterator[Figure]:
     """Voluntary context switches of all threads per second. One connection is open and silent."""
     with rig() as one:
         one.wait(one.add())
+        time.sleep(SETTLED_S)
         before = _switches(one)
         time.sleep(seconds)
         after = _switches(one)
