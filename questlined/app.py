@@ -13,7 +13,7 @@ from pathlib import Path
 from questlined.attempts.runtime import Runtime
 from questlined.clock import SystemClock
 from questlined.config.load import Loaded
-from questlined.life import Given, Life, Places
+from questlined.life import Given, Life, Places, take_up
 from questlined.procs.family import Family
 from questlined.procs.limits import raise_open_files
 from questlined.procs.procfs import boot_id
@@ -75,7 +75,8 @@ async def serve(
             async with asyncio.TaskGroup() as tasks:
                 runtime = _runtime(loaded, where, store, tasks, environ)
                 given = Given(loaded, where, started_at, program or Program.running(), taken)
-                attempts = await Life(given, runtime, changes, notifier, signals).run(belongings.sockets)
+                found = await take_up(given, runtime)
+                attempts = await Life(given, found, runtime, changes, notifier, signals).run(belongings.sockets)
         finally:
             await store.close()
         if attempts is None:

@@ -63,14 +63,48 @@ class Given:
     taken: Handover | None
 
 
-class Life:
-    """`run` once."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What this life found: its owner's name, the last event of the one before, what was handed over, what goes on."""
 
-    def __init__(self, given: Given, runtime: Runtime, changes: Changes, notifier: Notifier, signals: Signals) -> None:
-        self._given, self._runtime, self._changes = given, runtime, changes
+    owner: str
+    last_event: int
+    handed: dict[tuple[str, int], Left]
+    recovered: Recovered
+
+
+async def take_up(given: Given, runtime: Runtime) -> Found:
+    """Settle what an earlier daemon left, and have children from now on. Nothing else of the daemon is there yet, so
+    that nobody is woken by it."""
+    owner = f"daemon:{os.getpid()}:{secrets.token_hex(6)}"
+    last_event = await runtime.store.last_event()
+    handed = _begin(given.taken, runtime)
+    recovered = await recover(runtime, owner, handed)
+    await runtime.store.configure(runtime.config.limits, runtime.config.lanes)
+    return Found(owner, last_event, handed, recovered)
+
+
+def _begin(taken: Handover | None, runtime: Runtime) -> dict[tuple[str, int], Left]:
+    """Have children, those of the program before this one among them: what is left of each attempt."""
+    handed = unpacked(taken, runtime.family, runtime.store_uuid) if taken else {}
+    runtime.family.start(delegated(runtime.environ, again=taken is not None))
+    runtime.pump.start()
+    if taken:
+        release_signals()
+        if probes.armed:
+            probes.reached("reexec.taken")
+    return handed
+
+
+class Life:
+    """From then on. `run` once."""
+
+    def __init__(
+        self, given: Given, found: Found, runtime: Runtime, changes: Changes, notifier: Notifier, signals: Signals
+    ) -> None:
+        self._given, self._found, self._runtime, self._changes = given, found, runtime, changes
         self._notifier, self._signals = notifier, signals
-        self._owner = f"daemon:{os.getpid()}:{secrets.token_hex(6)}"
-        self._scheduler = scheduler = Scheduler(runtime, changes, self._owner)
+        self._scheduler = scheduler = Scheduler(runtime, changes, found.owner)
         self._ctx = ctx = context(runtime, changes, scheduler, given.where, given.started_at)
         self._server = server = Server(ctx, runtime.tasks, group_of(given.loaded, admin_gid))
         self._status = Status(notifier, runtime.store, changes, lambda: scheduler.running, lambda: _trouble(ctx.daemon))
@@ -86,16 +120,12 @@ class Life:
         changes.on_stop.append(runtime.records.cancelling)
 
     async def run(self, sockets: list[socket.socket]) -> tuple[HandedAttempt, ...] | None:
-        """From recovery to the last attempt's end, or to where all that runs is left to the next program: what that
-        is."""
-        runtime, told = self._runtime, await self._runtime.store.last_event()
-        handed = self._begin()
-        recovered = await recover(runtime, self._owner, handed)
-        await runtime.store.configure(runtime.config.limits, runtime.config.lanes)
+        """To the last attempt's end, or to where all that runs is left to the next program: what that is."""
+        runtime = self._runtime
         self._ctx.directories.start()
-        story = Story(runtime.store, self._changes, told, told=in_use())
+        story = Story(runtime.store, self._changes, self._found.last_event, told=in_use())
         running = self._serve({**self._services(), "story": story})
-        self._adopt(recovered, handed)
+        self._adopt()
         await self._server.start(sockets)
         self._say_ready()
         await self._signals.turn.wait()
@@ -108,21 +138,9 @@ class Life:
             runtime.family.stop()
         return attempts
 
-    def _begin(self) -> dict[tuple[str, int], Left]:
-        """Have children from now on, those of the program before this one among them: what is left of each attempt."""
-        taken, runtime = self._given.taken, self._runtime
-        handed = unpacked(taken, runtime.family, runtime.store_uuid) if taken else {}
-        runtime.family.start(delegated(runtime.environ, again=taken is not None))
-        runtime.pump.start()
-        if taken:
-            release_signals()
-            if probes.armed:
-                probes.reached("reexec.taken")
-        return handed
-
     def _services(self) -> dict[str, Service]:
         runtime, changes, scheduler = self._runtime, self._changes, self._scheduler
-        heartbeats = Heartbeats(runtime, self._owner, lambda: scheduler.running)
+        heartbeats = Heartbeats(runtime, self._found.owner, lambda: scheduler.running)
         scheduler.on_busy = heartbeats.busy
         return {
             "scheduler": scheduler,
@@ -138,15 +156,16 @@ class Life:
         runtime.aside(self._reloader.follow_signals())
         return [runtime.tasks.create_task(service.run(lambda: None)) for service in (*services.values(), watchdog)]
 
-    def _adopt(self, recovered: Recovered, handed: dict[tuple[str, int], Left]) -> None:
+    def _adopt(self) -> None:
         """Before anybody is served, and before the scheduler's first turn, so that these have their slots."""
+        runtime, recovered, handed = self._runtime, self._found.recovered, dict(self._found.handed)
         for claimed, left in recovered.adopted:
             handed.pop((claimed.quest.id, claimed.run.lease_gen), None)
             self._scheduler.adopt(claimed, left)
         for left in handed.values():
-            self._runtime.aside(abandon(left))
+            runtime.aside(abandon(left))
         if recovered.unknown:
-            self._runtime.aside(ask_again(self._runtime, self._owner, recovered.unknown, self._scheduler.adopt))
+            runtime.aside(ask_again(runtime, self._found.owner, recovered.unknown, self._scheduler.adopt))
 
     def _say_ready(self) -> None:
         self._notifier.ready()

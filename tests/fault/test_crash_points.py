@@ -186,7 +186,6 @@ def recovering(stage: Stage, point: str) -> None:
     assert stage.evidence.runs(quest) == ["1", "2"]
 
 
-# The first claim of an idle daemon finds nothing; the second one is the quest's.
 def reexecuting(stage: Stage, point: str) -> None:
     """A program that is killed on its way to the next one, or that one before it goes on, leaves what any crash leaves.
     Who has asked for it asks the daemon that comes up instead, or was answered, and is told of the crash."""
@@ -226,6 +225,7 @@ def firing(stage: Stage, point: str) -> None:
     assert stage.json("recurring", "show", "rule")["nextRunAt"] == rule["nextRunAt"]
 
 
+# The first claim of an idle daemon finds nothing; the second one is the quest's.
 STORIES: dict[str, Callable[[Stage, str], None]] = {
     "add.before": adding,
     "add.after": adding,
