@@ -18,6 +18,7 @@ from questlined.config import paths
 from questlined.config.load import Loaded, load_from
 from questlined.life import Places
 from questlined.operations.reloading import group_of
+from questlined.procs.libc import set_name
 from questlined.reexec import handover, preflight
 from questlined.reexec.handover import Handover
 from questlined.reexec.program import Program
@@ -133,6 +134,7 @@ def _serve(
     """Run to the end of the daemon, or of this program: then the next one is executed, and where that cannot be this
     one goes on with what it would have been given."""
     started_at = None
+    set_name("questlined")  # whatever interpreter runs it, and however it was started
     while True:
         try:
             with asyncio.Runner() as runner:

@@ -124,10 +124,11 @@ def test_an_upgrade_in_place_costs_no_attempt(tmp_path: Path) -> None:
 
 
 def test_a_quest_that_starts_under_the_new_program_gets_nothing_of_what_it_was_given(running: Running) -> None:
-    """Neither a descriptor nor a variable, and no signal is blocked in it."""
+    """Neither a descriptor nor a variable, and no signal is blocked in it. The daemon is called as it was."""
     first = running.add_as("file", running.held())
     running.started.next()
     running.reexec()
+    assert Path(f"/proc/{running.pid}/comm").read_text() == "questlined\n"
     shown = running.run("ls /proc/self/fd | wc -l; grep SigBlk /proc/self/status; env | grep HANDOVER || echo none")
     assert shown["quest"]["result"].split() == ["4", "SigBlk:", "0" * 16, "none"]  # ls has the directory open
     running.hold.put()
