@@ -182,10 +182,9 @@ def fired_in_vain(lab: Lab, user: str | None = None) -> bool:
     assert lab.systemctl("start", unit, user=user, check=False).returncode != 0
     ended = lab.show(unit, "ActiveState", "ExecMainStatus", "NRestarts", user=user)
     assert ended == {"ActiveState": "failed", "ExecMainStatus": "1", "NRestarts": "0"}
-    field = "_SYSTEMD_USER_UNIT" if user else "_SYSTEMD_UNIT"
-    return lab.until(
-        lambda: any(INSTANCE in record["MESSAGE"] for record in lab.journal(f"{field}={unit}")), "what it said"
-    )
+    # Of a user's program that is over so soon, journald may not learn the unit any more.
+    whose = (f"_UID={lab.uid(user)}", "SYSLOG_IDENTIFIER=qlctl") if user else (f"_SYSTEMD_UNIT={unit}",)
+    return lab.until(lambda: any(INSTANCE in record["MESSAGE"] for record in lab.journal(*whose)), "what it said")
 
 
 def begun(daemon: LabDaemon) -> str:
