@@ -22,9 +22,9 @@ from pathlib import Path
 import daemon
 from daemon.daemon import DaemonError
 
+from questlined.wire.address import PLACES
 from questlined.wire.errors import InvalidInput, QuestlineError, Unavailable
 
-PATHS = ("QUESTLINED_CONFIG", "QUESTLINED_STATE", "QUESTLINED_SOCKET")
 MANAGED = ("NOTIFY_SOCKET", "LISTEN_FDS")
 LOG_BYTES = 8 * 1024 * 1024  # then the log begins anew; the one before is kept
 PASSED_BYTES = 65_536  # a pipe takes as much without a reader
@@ -106,7 +106,7 @@ def _settle_in(address: str, log: LogFile) -> None:
 
 def absolute_paths(environ: Mapping[str, str]) -> dict[str, str]:
     """The variables of `environ` that name a place, as they are seen from here: the daemon works elsewhere."""
-    return {name: os.path.abspath(os.path.expanduser(environ[name])) for name in PATHS if environ.get(name)}
+    return {name: os.path.abspath(os.path.expanduser(environ[name])) for name in PLACES if environ.get(name)}
 
 
 def _have_standard_streams() -> None:

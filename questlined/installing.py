@@ -22,6 +22,7 @@ from questlined.sysd import advice, install
 from questlined.sysd.install import Report, Wanted
 from questlined.sysd.machine import Account, Machine
 from questlined.sysd.systemctl import Manager
+from questlined.wire.address import PLACES
 from questlined.wire.errors import InvalidInput, NotFound, QuestlineError
 
 SYSTEM_STATE = Path("/var/lib/questlined")
@@ -62,7 +63,7 @@ def _configuration(machine: Machine, manager: Manager, account: Account) -> Load
 
 def _as_the_service(machine: Machine, manager: Manager) -> dict[str, str]:
     """The variables by which its daemon finds its places."""
-    theirs, places = manager.environment(), (*advice.VARIABLES, "PATH")
+    theirs, places = manager.environment(), (*PLACES, "PATH")
     own = {name: value for name, value in machine.environ.items() if name not in (*places, "MANAGERPID")}
     found = own | {name: theirs[name] for name in places if name in theirs}
     return found if manager.user else found | {"STATE_DIRECTORY": str(SYSTEM_STATE)}

@@ -50,29 +50,26 @@ def create(directory: Path, *, prompt: str | None, stdin_prompt: bool, append: b
     if not _make(directory):
         for stale in (RECORDS, unit_record.NAME):  # of another life of this attempt: the database is a backup
             (directory / stale).unlink(missing_ok=True)
-    opened: list[int] = []
-    try:
-        if prompt is not None:
-            _write(task_file(directory), prompt)
-        opened.append(os.open(task_file(directory) if stdin_prompt else os.devnull, os.O_RDONLY | os.O_CLOEXEC))
-        # Readable, too: they are sealed by these descriptors, whatever somebody makes of their names meanwhile.
-        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_APPEND if append else 0)
-        opened.extend(os.open(directory / name, flags, 0o600) for name in STREAMS)
-    except OSError:
-        for descriptor in opened:
-            os.close(descriptor)
-        raise
-    return Files(directory, *opened)
+    if prompt is not None:
+        _write(task_file(directory), prompt)
+    stdin = str(task_file(directory)) if stdin_prompt else os.devnull
+    return _opened(directory, stdin, os.O_CREAT | os.O_TRUNC | (os.O_APPEND if append else 0))
 
 
 def reopen(directory: Path) -> Files:
     """The files of an attempt that was left running, as they are; one that somebody removed is made anew, empty.
 
     Raises OSError, with nothing left open."""
-    opened = [os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)]
+    _make(directory)
+    return _opened(directory, os.devnull, os.O_CREAT | os.O_APPEND)
+
+
+def _opened(directory: Path, stdin: str, how: int) -> Files:
+    """Raises OSError, with nothing left open."""
+    opened = [os.open(stdin, os.O_RDONLY | os.O_CLOEXEC)]
+    # Readable, too: they are sealed by these descriptors, whatever somebody makes of their names meanwhile.
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | how
     try:
-        _make(directory)
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         opened.extend(os.open(directory / name, flags, 0o600) for name in STREAMS)
     except OSError:
         for descriptor in opened:

@@ -2,8 +2,8 @@
 
 It reads the queue's own events after they are committed, in pages and beside the work, so that nothing waits for it
 and none is forgotten: a cascade of failures is told as well as an attempt's end. Only a daemon that is killed leaves
-the last of them untold; `qlctl events` has all. Task texts, output, errors and reasons
-stay in the queue; of a quest it tells the id, the project, the attempt and the class of its end.
+the last of them untold; `qlctl events` has all. Task texts, output, errors and reasons stay in the queue; of a quest
+it tells the id, the project, the attempt and the class of its end.
 """
 
 from __future__ import annotations

@@ -7,10 +7,10 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 
 from questlined.sysd.machine import Account, Machine
+from questlined.wire.address import PLACES
 
 LOGINS = (".claude", ".codex", ".gemini", ".pi")  # where agents keep theirs, below HOME
 PROJECTS_MAX = 200
-VARIABLES = ("QUESTLINED_CONFIG", "QUESTLINED_STATE", "QUESTLINED_SOCKET")
 
 # Run as the user in question; one line for each that is amiss: what, a blank, the path. The directories of an agent
 # prove no login, but without one there is none.
@@ -67,7 +67,7 @@ def on_programs(commands: Iterable[str], here: str, service: str) -> list[str]:
 
 def on_variables(ours: Mapping[str, str], theirs: Mapping[str, str]) -> list[str]:
     """A warning where variables of this shell move the daemon, and are not the service's."""
-    moved = [name for name in VARIABLES if ours.get(name) and ours[name] != theirs.get(name)]
+    moved = [name for name in PLACES if ours.get(name) and ours[name] != theirs.get(name)]
     if not moved:
         return []
     them = ", ".join(moved)

@@ -7,6 +7,7 @@ import os
 SYSTEM_SOCKET = "/run/questlined/questlined.sock"
 SYSTEM_UNIT = "/etc/systemd/system/questlined.service"
 SOCKET_NAME = "questlined.sock"
+PLACES = ("QUESTLINED_CONFIG", "QUESTLINED_STATE", "QUESTLINED_SOCKET")  # variables that move a daemon
 RUNTIME = "/run/user"  # where logind makes each user's XDG_RUNTIME_DIR
 
 

@@ -61,6 +61,13 @@ class OneUnit:
         return self._execution if run.quest_id == self._quest else None
 
 
+async def _adopted(here: Parts, attempt: Attempt, left: Left) -> tuple[Claimed, Left]:
+    """It goes on with the next daemon, which it was handed to."""
+    quest = attempt.claimed.quest
+    (adopted,) = (await recover(here.runtime, "daemon-2", {(quest.id, quest.lease_gen): left})).adopted
+    return adopted
+
+
 async def _open_gate(here: Parts) -> None:
     await asyncio.to_thread((Path(here.project.path or "") / "gate").write_text, "go\n")
 
@@ -91,8 +98,7 @@ def test_time_that_has_passed_before_the_adoption_counts(tmp_path: Path) -> None
         async with parts(tmp_path, FILE) as here:
             attempt, left = await _let_go(here)
             quest = attempt.claimed.quest
-            found = await recover(here.runtime, "daemon-2", {(quest.id, quest.lease_gen): left})
-            ((claimed, same),) = found.adopted
+            claimed, same = await _adopted(here, attempt, left)
             passed = dataclasses.replace(claimed, quest=dataclasses.replace(claimed.quest, timeout_ms=60_000))
             trace = same.execution.trace
             begun = round(here.runtime.clock.boot_ms() - trace.started * 1000 / os.sysconf("SC_CLK_TCK"))
@@ -113,8 +119,7 @@ def test_silence_before_the_adoption_counts(tmp_path: Path) -> None:
         async with parts(tmp_path, FILE + 'executor.idle_timeout = "60s"\n') as here:
             attempt, left = await _let_go(here)
             quest = attempt.claimed.quest
-            found = await recover(here.runtime, "daemon-2", {(quest.id, quest.lease_gen): left})
-            ((claimed, same),) = found.adopted
+            claimed, same = await _adopted(here, attempt, left)
             assert left.files
             written_s = here.runtime.clock.wall_ms() / 1000 - 61
             for descriptor in (left.files.stdout, left.files.stderr):
@@ -135,8 +140,7 @@ def test_what_of_its_output_was_lost_is_known_to_who_adopts_it(tmp_path: Path) -
         async with parts(tmp_path, FILE) as here:
             attempt, left = await _let_go(here)
             quest = attempt.claimed.quest
-            found = await recover(here.runtime, "daemon-2", {(quest.id, quest.lease_gen): left})
-            ((claimed, _),) = found.adopted
+            claimed, _ = await _adopted(here, attempt, left)
             known = dataclasses.replace(left, unkept=OSError("[Errno 28] No space left on device"))
             resumed = here.runtime.tasks.create_task(Attempt(here.runtime, claimed, lambda: None).resume(known))
             await _open_gate(here)
@@ -155,8 +159,7 @@ def test_a_cancel_that_an_earlier_daemon_did_not_carry_out_is_carried_out(tmp_pa
             attempt, left = await _let_go(here)
             quest = attempt.claimed.quest
             await here.runtime.store.cancel(here.bench.steer(quest.id))
-            found = await recover(here.runtime, "daemon-2", {(quest.id, quest.lease_gen): left})
-            ((claimed, same),) = found.adopted
+            claimed, same = await _adopted(here, attempt, left)
             await Attempt(here.runtime, claimed, lambda: None).resume(same)
             assert await here.bench.state(quest.id) == "cancelled"
 
@@ -172,8 +175,7 @@ def test_what_writes_where_nobody_may_read_is_ended_and_its_quest_runs_again(tmp
             left.files.close()
             (left.files.directory / "stdout").unlink()
             (left.files.directory / "stdout").symlink_to("/etc/passwd")
-            found = await recover(here.runtime, "daemon-2", {(quest.id, quest.lease_gen): Left(left.execution)})
-            ((claimed, same),) = found.adopted
+            claimed, same = await _adopted(here, attempt, Left(left.execution))
             await Attempt(here.runtime, claimed, lambda: None).resume(same)
             run = await here.runtime.store.run(quest.id, 1)
             assert run
@@ -193,8 +195,7 @@ def test_why_an_earlier_daemon_stopped_it_counts_though_it_has_ended_meanwhile(t
             os.kill(left.execution.trace.pid, signal.SIGTERM)
             os.waitid(os.P_PID, left.execution.trace.pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222  at once
             left.execution.exited.set()
-            found = await recover(here.runtime, "daemon-2", {(quest.id, quest.lease_gen): left})
-            ((claimed, _),) = found.adopted
+            claimed, _ = await _adopted(here, attempt, left)
             asked = dataclasses.replace(left, stopped="timeout")
             await Attempt(here.runtime, claimed, lambda: None).resume(asked)
             run = await here.runtime.store.run(quest.id, 1)
